@@ -1,0 +1,113 @@
+# Makefile: the whole build. `make` -> build/thimble; `make help` lists the rest.
+#
+# A file's suffix is its ISA flags (`%_avx2.o: ISA := ...`), apart from CFLAGS so that no command line can drop them.
+
+CC ?= gcc
+AR ?= ar
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+CROSS ?=
+PKG_CONFIG ?= pkg-config
+CFLAGS ?= -O2 -g
+LDFLAGS ?=
+SAN ?=
+Q ?= @
+
+TARGET := $(shell $(CC) -dumpmachine)
+MACHINE := $(firstword $(subst -, ,$(TARGET)))
+
+LIBS_ENGINE := libpcre2-8 libxxhash
+LIBS_TOOLS := jansson libedit inih
+LIBS_TESTS := cmocka jansson
+
+WARN := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+        -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla -Wundef -Wformat=2 -Wnull-dereference
+STD := -std=c11 -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 -D_DEFAULT_SOURCE
+CODE := -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC -pthread -MMD -MP
+INC := -Iinclude -Isrc -I$(BUILD) -I.
+ENGINE_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(LIBS_ENGINE))
+TOOLS_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(LIBS_TOOLS))
+ENGINE_LIBS = $(shell $(PKG_CONFIG) --libs $(if $(STATIC),--static) $(LIBS_ENGINE)) -lm
+TOOLS_LIBS = $(shell $(PKG_CONFIG) --libs $(if $(STATIC),--static) $(LIBS_TOOLS))
+TESTS_LIBS = $(shell $(PKG_CONFIG) --libs $(LIBS_TESTS))
+LINK := -pthread -Wl,-z,max-page-size=65536 $(if $(STATIC),-static)
+
+SRC_ALL := $(wildcard src/*/*.c src/kernel/c/*.c src/model/arch/*.c src/model/block/*.c)
+ifeq ($(MACHINE),x86_64)
+SRC_ALL += $(wildcard src/kernel/x86/*.c)
+endif
+ifeq ($(MACHINE),aarch64)
+SRC_ALL += $(wildcard src/kernel/arm/*.c)
+endif
+OBJ := $(SRC_ALL:%.c=$(BUILD)/%.o)
+TOOL_SRC := $(wildcard tools/*.c tools/common/*.c)
+TOOL_OBJ := $(TOOL_SRC:%.c=$(BUILD)/%.o)
+ARCHS := $(patsubst src/model/arch/%.c,%,$(wildcard src/model/arch/*.c))
+
+.PHONY: all lib check clean install help asan tsan fuzz style tests
+all: $(BUILD)/thimble $(BUILD)/libthimble.so
+lib: $(BUILD)/libthimble.a $(BUILD)/libthimble.so
+
+ISA :=
+%_avx2.o: ISA := -mavx2 -mfma -mf16c -mbmi -mbmi2
+%_avxvnni.o: ISA := -mavx2 -mfma -mf16c -mbmi -mbmi2 -mavxvnni
+%_avx512.o: ISA := -mavx2 -mfma -mf16c -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd
+%_avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mavx512vnni
+%_dotprod.o: ISA := -march=armv8.2-a+dotprod
+%_i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
+
+$(BUILD)/arch_list.h: $(wildcard src/model/arch/*.c) Makefile
+	@mkdir -p $(@D)
+	@{ echo '/* generated: architectures of src/model/arch */'; for a in $(ARCHS); do echo "ARCH($$a)"; done; } > $@
+
+$(BUILD)/src/%.o: src/%.c Makefile | $(BUILD)/arch_list.h
+	@mkdir -p $(@D)
+	@echo "  CC  $<"
+	$(Q)$(CC) $(STD) $(WARN) $(CODE) $(INC) $(ENGINE_CFLAGS) $(CFLAGS) $(SAN) $(ISA) -c $< -o $@
+
+$(BUILD)/tools/%.o: tools/%.c Makefile
+	@mkdir -p $(@D)
+	@echo "  CC  $<"
+	$(Q)$(CC) $(STD) $(WARN) $(CODE) -Iinclude -Itools $(TOOLS_CFLAGS) $(CFLAGS) $(SAN) -c $< -o $@
+
+$(BUILD)/libthimble.a: $(OBJ)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(OBJ)
+
+$(BUILD)/libthimble.so: $(OBJ)
+	$(Q)$(CC) -shared -Wl,-soname,libthimble.so.0 -Wl,-z,max-page-size=65536 -pthread $(SAN) $(LDFLAGS) -o $@ $(OBJ) $(ENGINE_LIBS)
+	$(Q)ln -sf libthimble.so $(BUILD)/libthimble.so.0
+
+$(BUILD)/thimble: $(TOOL_OBJ) $(BUILD)/libthimble.a
+	@echo "  LD  $@"
+	$(Q)$(CC) $(LINK) $(SAN) $(LDFLAGS) -o $@ $(TOOL_OBJ) $(BUILD)/libthimble.a $(TOOLS_LIBS) $(ENGINE_LIBS)
+
+# ---- tests: tests/unit/test_X.c, tests/kernel/check_X.c and tests/residency/test_X.c are programs of their own
+TEST_SRC := $(wildcard tests/unit/test_*.c tests/kernel/check_*.c tests/residency/test_*.c)
+TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
+TEST_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c tests/kernel/check.c))
+VECTORS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/vectors/*.c))
+
+$(BUILD)/tests/%.o: tests/%.c Makefile | $(BUILD)/arch_list.h
+	@mkdir -p $(@D)
+	@echo "  CC  $<"
+	$(Q)$(CC) $(STD) $(WARN) -Wno-unused-parameter $(CODE) $(INC) -Itests $(ENGINE_CFLAGS) $(CFLAGS) $(SAN) $(ISA) -c $< -o $@
+
+$(TEST_BIN): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_LIB_OBJ) $(BUILD)/libthimble.a
+	$(Q)$(CC) -pthread $(SAN) $(LDFLAGS) -o $@ $< $(TEST_LIB_OBJ) $(BUILD)/libthimble.a $(TESTS_LIBS) $(ENGINE_LIBS)
+
+$(BUILD)/tests/vectors: $(VECTORS_OBJ) $(TEST_LIB_OBJ) $(BUILD)/libthimble.a
+	$(Q)$(CC) -pthread $(SAN) $(LDFLAGS) -o $@ $(VECTORS_OBJ) $(TEST_LIB_OBJ) $(BUILD)/libthimble.a $(TESTS_LIBS) $(ENGINE_LIBS)
+.SECONDARY:
+
+tests: $(TEST_BIN) $(if $(VECTORS_OBJ),$(BUILD)/tests/vectors)
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(TEST_SRC:%.c=$(BUILD)/%.d) $(TEST_LIB_OBJ:.o=.d) $(VECTORS_OBJ:.o=.d)
+
+CHECK_SH := $(sort $(wildcard tests/cli/*.sh tests/golden/*.sh tests/fuzz/*.sh))
+check: tests $(if $(TOOL_SRC),$(BUILD)/thimble)
+	@BUILD=$(BUILD) THIMBLE=$(BUILD)/thimble sh scripts/run_tests.sh $(TEST_BIN) $(CHECK_SH)

@@ -1,0 +1,62 @@
+/* kernel.h: the arithmetic behind a table that is filled once, ascending: C first, then what the machine has.
+ *
+ * Contract of matrix kernels: any number of rows; cols is a multiple of the type's block and of the activation form's
+ * (so a type of 32-blocks takes any multiple of 32); no alignment of w beyond 1 byte; reads no byte past the row;
+ * allocates nothing, locks nothing, keeps nothing.
+ *
+ * Order of addition. Integer-dot types: per (row, token) one f32 accumulator starting at +0; the integer sum of a block
+ * (super-block for the K types) is formed exactly, then enters by one fixed expression, blocks ascending:
+ *     symmetric types      acc = fma(dw * dx, (float)n, acc)
+ *     types with a minimum acc = fma(dw * dx, (float)n, acc); acc = fma(mw * dx, (float)m, acc)      mw negated for K types
+ * (the C kernel of a type is the definition). T = 1, T > 1 and every instruction set agree in every bit. Float types:
+ * fixed order within one instruction set, the same for T = 1 and T > 1. */
+#ifndef THIMBLE_KERNEL_H
+#define THIMBLE_KERNEL_H
+
+#include "base/isa.h"
+#include "kernel/act.h"
+#include "quant/type.h"
+
+typedef struct MatKernel {
+    ActForm act; /* the form x must be prepared in */
+    /* y[r] = w_r . x for r < rows; row r begins at w + r * stride bytes */
+    void (*row1)(float *y, const void *w, size_t stride, const void *x, int cols, int rows);
+    /* y[t * y_stride + r] = w_r . x_t; x_t begins at x + t * x_stride bytes; y_stride in floats */
+    void (*rows)(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols, int rows,
+                 int T);
+    const char *origin; /* "kq_avx512": printed by `thimble info`, so a slow path cannot hide */
+} MatKernel;
+
+/* Vector functions. dot_* have a fixed order per instruction set; the others are element-wise and agree in every bit. */
+typedef struct VecKernel {
+    float (*dot_f32)(const float *a, const float *b, int n);
+    float (*dot_f16)(const float *a, const uint16_t *b, int n);
+    void (*axpy_f32)(float *y, float a, const float *x, int n);    /* y = fma(a, x, y) */
+    void (*axpy_f16)(float *y, float a, const uint16_t *x, int n); /* y = fma(a, widen(x), y) */
+    void (*to_f16)(uint16_t *y, const float *x, int n);            /* nearest even */
+    void (*from_f16)(float *y, const uint16_t *x, int n);
+    void (*add)(float *y, const float *x, int n);                  /* y += x */
+    void (*scale)(float *y, float a, int n);                       /* y *= a */
+    void (*silu_mul)(float *gate, const float *up, int n);         /* gate = silu(gate) * up */
+    void (*gelu_mul)(float *gate, const float *up, int n);         /* gate = gelu_tanh(gate) * up */
+    /* y = x * scale * w, scale = 1/sqrt(mean(x^2) + eps), the sum of squares in binary64, fixed order; w may be NULL */
+    void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
+    /* x = exp(x - max), returns the sum in fixed order; -INFINITY gives exactly 0 */
+    float (*exp_sub)(float *x, float max, int n);
+    float (*max)(const float *x, int n);
+    const char *origin;
+} VecKernel;
+
+typedef struct Kernels {
+    unsigned isa;
+    const MatKernel *mat[N_TYPES]; /* NULL: no products with this type */
+    void (*act[N_ACT_FORMS])(void *dst, const float *x, int cols);
+    VecKernel vec;
+} Kernels;
+
+void th_kernels_init(Kernels *k, unsigned isa); /* pure: no global, no environment */
+void th_kernels_init_c(Kernels *k);
+void th_kernels_init_x86(Kernels *k, unsigned isa); /* each overwrites upward; does nothing on other machines */
+void th_kernels_init_arm(Kernels *k, unsigned isa);
+
+#endif

@@ -1,0 +1,35 @@
+/* tokenizer.h: text to tokens and back (tokenizers specification, sections 2 to 4 and 6). */
+#ifndef THIMBLE_TOKENIZER_H
+#define THIMBLE_TOKENIZER_H
+
+#include "text/vocab.h"
+
+typedef struct Tokenizer Tokenizer;
+/* Compiles the pre-tokenizer. The vocabulary must outlive it. E_UNSUPPORTED names a `pre` we do not know. */
+bool th_tokenizer_open(Tokenizer **out, const Vocab *v, Budget *budget, Err *err);
+void th_tokenizer_close(Tokenizer *t); /* NULL allowed */
+
+typedef struct TokenBuf { int32_t *ids; size_t n, cap; } TokenBuf; /* grows by realloc; free with th_token_buf_free */
+bool th_token_buf_push(TokenBuf *b, int32_t id, Err *err);
+void th_token_buf_free(TokenBuf *b);
+
+/* Appends the tokens of text. add_special: BOS and EOS by the vocabulary's rule. Time O(n log n). */
+bool th_tokenizer_encode(const Tokenizer *t, Str text, bool add_special, bool parse_special, TokenBuf *out, Err *err);
+/* Bytes of one token (section 6.1): full length, writes at most cap. */
+size_t th_token_bytes(const Vocab *v, int32_t id, bool show_special, char *out, size_t cap);
+/* Whole sequences from their start (section 6.2): SPM loses one leading space where the rule says so. */
+bool th_detokenize(const Vocab *v, const int32_t *ids, size_t n, bool show_special, Buf *out, Err *err);
+
+/* Valid UTF-8 out of a stream of bytes (section 6.4). held: at most 3 bytes. out has room for 3 * n + 12. */
+size_t th_utf8_stream_push(unsigned char held[8], size_t *n_held, const char *bytes, size_t n, char *out);
+size_t th_utf8_stream_end(unsigned char held[8], size_t *n_held, char *out);
+
+/* pretok.c: pieces of a text under one `pre`. emit returns false to stop. For tests as well. */
+typedef struct Pretok Pretok;
+bool th_pretok_open(Pretok **out, Str pre, Err *err);
+void th_pretok_close(Pretok *p);
+bool th_pretok_split(const Pretok *p, Str text, bool (*emit)(void *arg, Str piece), void *arg, Err *err);
+/* Properties of a `pre` name; false if it is unknown. */
+bool th_pretok_traits(Str pre, bool *ignore_merges, bool *add_bos_default);
+
+#endif
