@@ -87,7 +87,7 @@ $(BUILD)/thimble: $(TOOL_OBJ) $(BUILD)/libthimble.a
 TEST_SRC := $(wildcard tests/unit/test_*.c tests/kernel/check_*.c tests/residency/test_*.c)
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
 TEST_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c tests/kernel/check.c))
-VECTORS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/vectors/*.c))
+VECTORS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/runner/*.c))
 
 $(BUILD)/tests/%.o: tests/%.c Makefile | $(BUILD)/arch_list.h
 	@mkdir -p $(@D)
