@@ -1,11 +1,12 @@
-/* type.h: what the bytes of a weight mean: the one list of tensor types (gguf-tensor-types specification, section 1). */
+/* type.h: what the bytes of a weight mean: the one list of tensor types (gguf-tensor-types, section 1). */
 #ifndef THIMBLE_TYPE_H
 #define THIMBLE_TYPE_H
 
 #include "base/base.h"
 
 enum {
-    TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q4_1 = 3, TYPE_Q5_0 = 6, TYPE_Q5_1 = 7, TYPE_Q8_0 = 8, TYPE_Q8_1 = 9,
+    TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q4_1 = 3, TYPE_Q5_0 = 6, TYPE_Q5_1 = 7, TYPE_Q8_0 = 8,
+    TYPE_Q8_1 = 9,
     TYPE_Q2_K = 10, TYPE_Q3_K = 11, TYPE_Q4_K = 12, TYPE_Q5_K = 13, TYPE_Q6_K = 14, TYPE_Q8_K = 15, TYPE_IQ2_XXS = 16,
     TYPE_IQ2_XS = 17, TYPE_IQ3_XXS = 18, TYPE_IQ1_S = 19, TYPE_IQ4_NL = 20, TYPE_IQ3_S = 21, TYPE_IQ2_S = 22,
     TYPE_IQ4_XS = 23, TYPE_I8 = 24, TYPE_I16 = 25, TYPE_I32 = 26, TYPE_I64 = 27, TYPE_F64 = 28, TYPE_IQ1_M = 29,
