@@ -1,0 +1,343 @@
+/* engine.c: opening a model in the order that lets a refusal cost nothing:
+ *
+ *   resolve options -> header -> bind (names and shapes) -> plan -> refuse, or: tokenizer -> load weights
+ *
+ * The tokenizer is planned for from the header (th_vocab_bytes) and built only once the plan fits. */
+#include "session/engine.h"
+
+#include <stdio.h>
+
+#include "os/cpu.h"
+#include "os/sys.h"
+#include "session/session.h"
+
+enum { MAX_THREADS = 256, MAX_SESSIONS = 256, MAX_BATCH = 4096, MAX_CONTEXT = 1 << 24 };
+
+static bool in_range(const char *name, int value, int low, int high, Err *err) {
+    if (value >= low && value <= high) return true;
+    return th_fail(err, THIMBLE_E_ARG, "%s %d is not in %d..%d", name, value, low, high);
+}
+
+static bool check_ranges(const ThimbleModelOptions *o, Err *err) {
+    if (o->struct_size < sizeof(size_t) + sizeof(uint64_t))
+        return th_fail(err, THIMBLE_E_ARG, "options were not initialised with thimble_model_options_init");
+    if (!(o->route_bias >= 0 && o->route_bias < 1e6f))
+        return th_fail(err, THIMBLE_E_ARG, "route_bias %g is not a finite number of at least 0", (double)o->route_bias);
+    return in_range("threads", o->threads, 0, MAX_THREADS, err) && in_range("context", o->context, 0, MAX_CONTEXT, err) &&
+           in_range("sessions", o->sessions, 0, MAX_SESSIONS, err) && in_range("batch", o->batch, 0, MAX_BATCH, err) &&
+           in_range("load", o->load, 0, THIMBLE_LOAD_NOTHING, err) && in_range("home", o->home, 0, THIMBLE_HOME_PAGED, err) &&
+           in_range("slots", o->slots, 0, 1 << 24, err) && in_range("lookahead", o->lookahead, 0, THIMBLE_OFF, err) &&
+           in_range("evict", o->evict, 0, THIMBLE_EVICT_LFU, err) &&
+           in_range("cache_type", o->cache_type, 0, THIMBLE_CACHE_Q8_0, err) &&
+           in_range("experts", o->experts, 0, MAX_EXPERTS, err);
+}
+
+/* A budget of 0 takes what is free, less a margin for what others may suddenly want. */
+uint64_t th_engine_automatic_budget(void) {
+    uint64_t free_bytes = th_sys_available(), margin = free_bytes / 10;
+    if (margin < 128 * TH_MIB) margin = 128 * TH_MIB;
+    return free_bytes > 2 * margin ? free_bytes - margin : free_bytes / 2;
+}
+
+bool th_engine_resolve(const ThimbleModelOptions *o, ModelOptions *out, Err *err) {
+    if (!check_ranges(o, err)) return false;
+    unsigned mask = ISA_ALL;
+    if (o->isa && !th_cpu_parse_isa(o->isa, &mask))
+        return th_fail(err, THIMBLE_E_ARG, "\"%.80s\" is not a list of instruction sets", o->isa);
+    if (o->home == THIMBLE_HOME_MAPPED && o->budget)
+        return th_fail(err, THIMBLE_E_ARG, "home mapped lives in the page cache and cannot keep a budget; leave one of them out");
+    *out = (ModelOptions){.budget = o->budget ? o->budget : th_engine_automatic_budget(),
+                          .budget_explicit = o->budget != 0,
+                          .threads = o->threads ? o->threads : th_cpu_threads(),
+                          .context = o->context,
+                          .sessions = o->sessions ? o->sessions : 1,
+                          .batch = o->batch,
+                          .cache_type = o->cache_type,
+                          .experts = o->experts,
+                          .route_bias = o->route_bias,
+                          .isa = th_cpu_isa() & mask};
+    out->weights = (WeightsOptions){.home = o->home, .slots = o->slots, .evict = o->evict, .lookahead = o->lookahead};
+    return true;
+}
+
+static void copy_str(char *out, size_t cap, Str s) {
+    size_t n = th_min_size(s.len, cap - 1);
+    if (n) memcpy(out, s.data, n);
+    out[n] = 0;
+}
+
+static bool read_names(Engine *e, Err *err) {
+    Str arch = {0}, name = {0}, model = {0}, pre = {0};
+    if (!th_gguf_get_str(&e->gguf, "general.architecture", &arch, err) || !th_gguf_get_str(&e->gguf, "general.name", &name, err) ||
+        !th_gguf_get_str(&e->gguf, "tokenizer.ggml.model", &model, err) || !th_gguf_get_str(&e->gguf, "tokenizer.ggml.pre", &pre, err))
+        return false;
+    copy_str(e->architecture, sizeof e->architecture, arch);
+    copy_str(e->name, sizeof e->name, name);
+    copy_str(e->tokenizer_model, sizeof e->tokenizer_model, model);
+    copy_str(e->tokenizer_pre, sizeof e->tokenizer_pre, pre);
+    return true;
+}
+
+/* Use of tensor types, in the order of their ids, with the kernel that serves each. */
+static bool describe_types(Engine *e, const Kernels *k, Err *err) {
+    ThimbleTypeUse *use = th_arena_array(&e->arena, N_TYPES, sizeof *use, err);
+    if (!use) return false;
+    for (size_t i = 0; i < e->gguf.n_tensors; i++) {
+        const GgufTensor *t = &e->gguf.tensors[i];
+        uint64_t n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3]; /* checked by the reader */
+        ThimbleTypeUse *u = &use[t->type->id];
+        u->name = t->type->name;
+        u->origin = k->mat[t->type->id] ? k->mat[t->type->id]->origin : NULL;
+        u->tensors++;
+        u->bytes += t->bytes;
+        e->info.n_params += n;
+        bool is_expert = t->n_dims == 3 && strstr(t->name.data, "_exps") != NULL;
+        *(is_expert ? &e->info.expert_bytes : &e->info.dense_bytes) += t->bytes;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (use[i].tensors) use[n++] = use[i];
+    e->info.types = use;
+    e->info.n_types = n;
+    return true;
+}
+
+static void describe_numbers(ThimbleModelInfo *info, const Hparams *hp) {
+    info->layers = hp->n_layer;
+    info->embedding = hp->n_embd;
+    info->experts = hp->n_expert;
+    info->experts_used = hp->n_expert_used;
+    info->trained_context = hp->n_ctx_train;
+    info->n_vocab = hp->n_vocab;
+    for (int il = 0; il < hp->n_layer; il++) {
+        info->heads = th_max_int(info->heads, hp->layer[il].H);
+        info->heads_kv = th_max_int(info->heads_kv, hp->layer[il].Hk);
+    }
+}
+
+static bool describe_vocab(Engine *e, Err *err) {
+    ThimbleModelInfo *info = &e->info;
+    info->bos = info->eos = -1;
+    if (e->has_vocab) {
+        info->bos = e->vocab.bos;
+        info->eos = e->vocab.eos;
+        info->add_bos = e->vocab.add_bos;
+        info->add_eos = e->vocab.add_eos;
+        info->eog = e->vocab.eog;
+        info->n_eog = (size_t)e->vocab.n_eog;
+        if (info->n_vocab == 0) info->n_vocab = e->vocab.n;
+        return true;
+    }
+    if (e->options.load != THIMBLE_LOAD_NOTHING || e->tokenizer_model[0] == 0) return true;
+    int32_t *ids = NULL;
+    int n = 0;
+    Err quiet = {0};
+    if (!th_vocab_eog(&e->gguf, &e->budget, &e->arena, &ids, &n, &quiet))
+        return quiet.code == THIMBLE_E_UNSUPPORTED || th_fail(err, quiet.code, "%s", quiet.message);
+    info->eog = ids;
+    info->n_eog = (size_t)n;
+    int64_t id = -1;
+    if (!th_gguf_get_int(&e->gguf, "tokenizer.ggml.bos_token_id", INT64_MIN, INT64_MAX, &id, err)) return false;
+    info->bos = id >= 0 && id < INT32_MAX ? (int32_t)id : -1;
+    id = -1;
+    if (!th_gguf_get_int(&e->gguf, "tokenizer.ggml.eos_token_id", INT64_MIN, INT64_MAX, &id, err)) return false;
+    info->eos = id >= 0 && id < INT32_MAX ? (int32_t)id : -1;
+    return th_gguf_get_bool(&e->gguf, "tokenizer.ggml.add_bos_token", &info->add_bos, err) &&
+           th_gguf_get_bool(&e->gguf, "tokenizer.ggml.add_eos_token", &info->add_eos, err);
+}
+
+static bool describe(Engine *e, const Kernels *k, const Hparams *hp, Err *err) {
+    ThimbleModelInfo *info = &e->info;
+    *info = (ThimbleModelInfo){.struct_size = sizeof *info};
+    info->path = e->path;
+    info->architecture = e->architecture;
+    info->name = e->name;
+    info->supported = hp != NULL;
+    info->why_unsupported = hp ? NULL : e->why_unsupported;
+    info->file_bytes = e->gguf.file_bytes;
+    info->shards = (int)e->gguf.n_shards;
+    info->isa = e->isa;
+    info->tokenizer_model = e->tokenizer_model[0] ? e->tokenizer_model : NULL;
+    info->tokenizer_pre = e->tokenizer_pre[0] ? e->tokenizer_pre : NULL;
+    info->has_chat_template = th_gguf_kv(&e->gguf, "tokenizer.chat_template") != NULL;
+    int64_t file_type = -1;
+    if (!th_gguf_get_int(&e->gguf, "general.file_type", 0, INT32_MAX, &file_type, err)) return false;
+    info->file_type = th_gguf_file_type_name(file_type);
+    if (hp) describe_numbers(info, hp);
+    if (e->has_weights) {
+        info->context = e->model.context;
+        info->batch = e->model.batch;
+        info->threads = e->model.threads;
+    }
+    return describe_types(e, k, err) && describe_vocab(e, err);
+}
+
+static bool open_file(Engine *e, const char *path, const ThimbleModelOptions *o, ModelOptions *resolved, Err *err) {
+    *e = (Engine){0};
+    e->opened_at = th_sys_seconds();
+    if (!th_engine_resolve(o, resolved, err)) return false;
+    memcpy(&e->options, o, th_min_size(o->struct_size, sizeof e->options));
+    snprintf(e->path, sizeof e->path, "%s", path);
+    th_cpu_isa_names(resolved->isa, e->isa, sizeof e->isa);
+    resolved->weights.log = &e->options.log;
+    resolved->weights.progress = &e->options.progress;
+    th_budget_init(&e->budget, resolved->budget);
+    pthread_mutex_init(&e->lock, NULL);
+    e->has_budget = true;
+    th_arena_init(&e->arena, &e->budget, MEM_METADATA);
+    return th_gguf_open(&e->gguf, path, &e->budget, err) && read_names(e, err);
+}
+
+/* What a session, scoring and the tokenizer need beside the model. */
+static uint64_t extra_bytes(const Engine *e, int context) {
+    const Model *m = &e->model;
+    uint64_t vocab = (uint64_t)m->hp.n_vocab;
+    uint64_t sessions = (uint64_t)m->options.sessions * th_session_own_bytes(context, m->hp.n_vocab);
+    return th_vocab_bytes(&e->gguf) + sessions + (uint64_t)th_model_logit_rows(m) * vocab * sizeof(float) + 64 * TH_KIB;
+}
+
+static int largest_context(const Model *m) { return m->options.context ? m->options.context : th_min_int(m->hp.n_ctx_train, 4096); }
+
+static bool bind_and_plan(Engine *e, const ModelOptions *resolved, Err *err) {
+    if (!th_model_bind(&e->model, &e->gguf, &e->budget, resolved, err)) return false;
+    e->has_model = true;
+    return th_model_plan(&e->model, extra_bytes(e, largest_context(&e->model)), &e->plan, err);
+}
+
+static bool refuse(const Engine *e, Err *err) {
+    double mib = (double)TH_MIB;
+    return th_fail(err, THIMBLE_E_BUDGET,
+                   "a budget of %llu bytes (%.1f MiB) is below the floor of %llu bytes (%.1f MiB) for a context of %d: "
+                   "the nearest setting that fits is --ram %lluM%s",
+                   (unsigned long long)e->budget.limit, (double)e->budget.limit / mib, (unsigned long long)e->plan.floor,
+                   (double)e->plan.floor / mib, e->plan.context,
+                   (unsigned long long)((e->plan.floor + TH_MIB - 1) / TH_MIB),
+                   e->plan.max_context > 0 ? " or a shorter context" : "");
+}
+
+static bool open_vocab(Engine *e, Err *err) {
+    if (e->tokenizer_model[0] == 0) return true; /* usable with token ids alone */
+    Err why = {0};
+    if (!th_vocab_open(&e->vocab, &e->gguf, &e->budget, &e->options.log, &why)) {
+        th_vocab_close(&e->vocab);
+        e->vocab = (Vocab){0};
+        if (why.code != THIMBLE_E_UNSUPPORTED || e->options.load == THIMBLE_LOAD_VOCAB) return th_fail(err, why.code, "%s", why.message);
+        th_log(&e->options.log, THIMBLE_LOG_WARN, "%s; only token ids can be used", why.message);
+        return true;
+    }
+    e->has_vocab = e->vocab.kind != VOCAB_NONE;
+    return !e->has_vocab || th_tokenizer_open(&e->tokenizer, &e->vocab, &e->budget, err);
+}
+
+static bool load(Engine *e, const ModelOptions *resolved, Err *err) {
+    if (!bind_and_plan(e, resolved, err)) return false;
+    if (!e->plan.fits) return refuse(e, err);
+    if (!open_vocab(e, err) || !th_model_load(&e->model, &e->plan, err)) return false;
+    e->logit_rows = th_model_logit_rows(&e->model);
+    size_t bytes = (size_t)e->logit_rows * (size_t)e->model.hp.n_vocab * sizeof(float);
+    e->logits = th_mem_alloc(&e->budget, MEM_SCRATCH, bytes, 64, err);
+    if (!e->logits) return false;
+    e->has_weights = true;
+    e->load_s = th_sys_seconds() - e->opened_at;
+    return describe(e, &e->model.kernels, &e->model.hp, err);
+}
+
+/* Description and tokenizer only; an architecture we cannot run is no error here. */
+static bool open_light(Engine *e, const ModelOptions *resolved, Err *err) {
+    if (e->options.load == THIMBLE_LOAD_VOCAB && e->tokenizer_model[0] == 0)
+        return th_fail(err, THIMBLE_E_UNSUPPORTED, "%s holds no tokenizer", e->path);
+    if (e->options.load == THIMBLE_LOAD_VOCAB && !open_vocab(e, err)) return false;
+    Hparams *hp = th_arena_alloc(&e->arena, sizeof *hp, err);
+    Kernels *k = th_arena_alloc(&e->arena, sizeof *k, err);
+    if (!hp || !k) return false;
+    th_kernels_init(k, resolved->isa);
+    Err why = {0};
+    bool supported = th_hparams_read(hp, &e->gguf, &why);
+    if (!supported) snprintf(e->why_unsupported, sizeof e->why_unsupported, "%s", why.message);
+    return describe(e, k, supported ? hp : NULL, err);
+}
+
+bool th_engine_open(Engine *e, const char *path, const ThimbleModelOptions *o, Err *err) {
+    ModelOptions resolved;
+    if (open_file(e, path, o, &resolved, err) &&
+        (e->options.load == THIMBLE_LOAD_ALL ? load(e, &resolved, err) : open_light(e, &resolved, err)))
+        return true;
+    th_engine_close(e);
+    return false;
+}
+
+void th_engine_close(Engine *e) {
+    if (!e->has_budget) return;
+    if (e->logits)
+        th_mem_free(&e->budget, MEM_SCRATCH, e->logits,
+                    (size_t)e->logit_rows * (size_t)e->model.hp.n_vocab * sizeof(float));
+    th_model_close(&e->model);
+    th_tokenizer_close(e->tokenizer);
+    th_vocab_close(&e->vocab);
+    th_arena_free(&e->arena);
+    th_gguf_close(&e->gguf);
+    pthread_mutex_destroy(&e->lock);
+    th_budget_free(&e->budget);
+    *e = (Engine){0};
+}
+
+/* Rough figures of a small machine, for the prediction only: bytes per second of memory and flash. */
+static const double MEMORY_RATE = 10e9, FLASH_RATE = 1e9;
+
+static void predict(const Engine *e, ThimblePlan *out) {
+    const Hparams *hp = &e->model.hp;
+    const ModelPlan *p = &e->plan;
+    double used = hp->n_expert > 0 ? (double)hp->n_expert_used / hp->n_expert : 0;
+    double routed = (double)p->need.experts * used;
+    double moved = (double)p->need.dense + (double)p->need.vectors + routed;
+    double read = (double)p->weights.streamed_per_pass + routed * (1 - p->weights.hit_rate);
+    double seconds = moved / MEMORY_RATE > read / FLASH_RATE ? moved / MEMORY_RATE : read / FLASH_RATE;
+    out->decode_tps = seconds > 0 ? 1 / seconds : 0;
+    out->prefill_tps = out->decode_tps * th_min_int(p->batch, 8);
+    out->hit_rate = p->weights.hit_rate;
+}
+
+static void fill_plan(const Engine *e, ThimblePlan *out) {
+    const ModelPlan *p = &e->plan;
+    *out = (ThimblePlan){.struct_size = sizeof *out,
+                         .floor = p->floor,
+                         .budget = e->budget.limit,
+                         .fits = p->fits,
+                         .context = p->context,
+                         .max_context = p->max_context,
+                         .batch = p->batch,
+                         .threads = e->model.options.threads,
+                         .metadata = p->metadata,
+                         .resident = p->weights.resident,
+                         .stream_ring = p->weights.ring,
+                         .slots = p->weights.slots,
+                         .kv = p->kv,
+                         .scratch = p->scratch,
+                         .io = p->weights.io,
+                         .reserve = p->reserve,
+                         .file_bytes = e->gguf.file_bytes,
+                         .expert_bytes = p->need.experts,
+                         .dense_bytes = p->need.dense + p->need.vectors,
+                         .n_slot_classes = p->weights.n_slot_classes};
+    for (int i = 0; i < p->weights.n_slot_classes; i++) {
+        out->slot_class[i].bytes = p->weights.slot_class[i].bytes;
+        out->slot_class[i].count = p->weights.slot_class[i].count;
+        out->slot_class[i].layers = p->weights.slot_class[i].layers;
+    }
+    predict(e, out);
+}
+
+bool th_engine_plan(const char *path, const ThimbleModelOptions *o, ThimblePlan *out, Err *err) {
+    Engine e;
+    ModelOptions resolved;
+    bool ok = open_file(&e, path, o, &resolved, err) && bind_and_plan(&e, &resolved, err);
+    if (ok) {
+        ThimblePlan full;
+        fill_plan(&e, &full);
+        size_t size = th_min_size(out->struct_size, sizeof full);
+        full.struct_size = out->struct_size;
+        memcpy(out, &full, size);
+    }
+    th_engine_close(&e);
+    return ok;
+}

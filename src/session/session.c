@@ -1,0 +1,313 @@
+/* session.c: a timeline of tokens on an engine.
+ *
+ * The state's length moves only after a pass has succeeded, so that an error or a cancel leaves a shorter timeline and
+ * never a wrong one. Logits belong to the last token; whatever shortens the timeline drops them. */
+#include "session/session.h"
+
+#include <math.h>
+
+#include "os/sys.h"
+#include "session/sampler.h"
+
+uint64_t th_session_own_bytes(int context, int n_vocab) {
+    return (uint64_t)context * sizeof(int32_t) + (uint64_t)n_vocab * (sizeof(float) + sizeof(Candidate)) + 4096;
+}
+
+static bool reserve_place(Engine *e, Err *err) {
+    int planned = e->model.options.sessions;
+    pthread_mutex_lock(&e->lock);
+    bool ok = e->open_sessions < planned;
+    if (ok) e->open_sessions++;
+    pthread_mutex_unlock(&e->lock);
+    if (ok) return true;
+    return th_fail(err, THIMBLE_E_BUDGET, "the budget was planned for %d open session%s", planned, planned == 1 ? "" : "s");
+}
+
+bool th_session_open(Session *s, Engine *e, const ThimbleSessionOptions *o, Err *err) {
+    *s = (Session){0};
+    if (!e->has_weights) return th_fail(err, THIMBLE_E_STATE, "the model was opened without its weights");
+    if (!reserve_place(e, err)) return false;
+    s->engine = e;
+    if (o) s->progress = o->progress;
+    size_t vocab = (size_t)e->model.hp.n_vocab, context = (size_t)e->model.context;
+    if (!th_state_open(&s->state, &e->model, err)) goto fail;
+    s->tokens = th_mem_alloc(&e->budget, MEM_SCRATCH, context * sizeof *s->tokens, 64, err);
+    if (!s->tokens) goto fail;
+    s->logits = th_mem_alloc(&e->budget, MEM_SCRATCH, vocab * sizeof *s->logits, 64, err);
+    if (!s->logits) goto fail;
+    s->candidates = th_mem_alloc(&e->budget, MEM_SCRATCH, vocab * sizeof(Candidate), 64, err);
+    if (!s->candidates) goto fail;
+    return true;
+fail:
+    th_session_close(s);
+    return false;
+}
+
+void th_session_close(Session *s) {
+    Engine *e = s->engine;
+    if (!e) return;
+    size_t vocab = (size_t)e->model.hp.n_vocab, context = (size_t)e->model.context;
+    th_mem_free(&e->budget, MEM_SCRATCH, s->candidates, vocab * sizeof(Candidate));
+    th_mem_free(&e->budget, MEM_SCRATCH, s->logits, vocab * sizeof *s->logits);
+    th_mem_free(&e->budget, MEM_SCRATCH, s->tokens, context * sizeof *s->tokens);
+    th_state_close(&s->state, &e->model);
+    pthread_mutex_lock(&e->lock);
+    e->open_sessions--;
+    pthread_mutex_unlock(&e->lock);
+    *s = (Session){0};
+}
+
+/* tokens[0..n) are to stand at positions at, at + 1, ... */
+static bool check_tokens(const Session *s, const int32_t *tokens, size_t n, size_t at, Err *err) {
+    const Model *m = &s->engine->model;
+    if (n == 0 || !tokens) return th_fail(err, THIMBLE_E_ARG, "no tokens given");
+    if (n > (size_t)m->context || at > (size_t)m->context - n)
+        return th_fail(err, THIMBLE_E_CONTEXT_FULL, "%zu tokens do not fit a context of %d", at + n, m->context);
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= m->hp.n_vocab)
+            return th_fail(err, THIMBLE_E_ARG, "token %d at position %zu is not in 0..%d", tokens[i], at + i, m->hp.n_vocab - 1);
+    return true;
+}
+
+/* Ids without vocabulary entry are padding rows of the matrix (architectures specification, trap 24). */
+static void mask_padding(const Engine *e, float *logits) {
+    if (!e->has_vocab || e->vocab.kind == VOCAB_NONE) return;
+    for (int id = e->vocab.n; id < e->model.hp.n_vocab; id++) logits[id] = -INFINITY;
+}
+
+typedef struct Measure {
+    double start;
+    uint64_t io_bytes, moved;
+} Measure;
+
+static Measure measure_begin(Engine *e) {
+    WeightsStats w;
+    th_weights_stats(e->model.ws, &w);
+    return (Measure){.start = th_sys_seconds(), .io_bytes = w.io_bytes, .moved = e->model.moved};
+}
+
+static void measure_end(Session *s, Measure begin, int n, bool is_decode) {
+    Measure end = measure_begin(s->engine);
+    if (is_decode) {
+        s->stats.generated_tokens += (uint64_t)n;
+        s->stats.decode_s += end.start - begin.start;
+        s->stats.decode_bytes_read += end.io_bytes - begin.io_bytes;
+        s->stats.decode_bytes_moved += end.moved - begin.moved;
+    } else {
+        s->stats.prompt_tokens += (uint64_t)n;
+        s->stats.prefill_s += end.start - begin.start;
+    }
+}
+
+/* What to do with the hidden states of a pass: nothing, the last row's logits, or all rows through fn. */
+typedef struct Want {
+    bool last;
+    ThimbleScoreFn fn;
+    void *arg;
+    size_t index; /* of the pass's first row, for fn */
+} Want;
+
+static bool score_rows(Session *s, const float *hidden, int T, const Want *want, Err *err) {
+    Engine *e = s->engine;
+    size_t vocab = (size_t)e->model.hp.n_vocab;
+    int pick[64];
+    int step = th_min_int(e->logit_rows, (int)TH_COUNT(pick));
+    for (int t = 0; t < T; t += step) {
+        int n = th_min_int(step, T - t);
+        for (int i = 0; i < n; i++) pick[i] = t + i;
+        if (!th_model_logits(&e->model, hidden, pick, n, e->logits, err)) return false;
+        for (int i = 0; i < n; i++) {
+            float *row = e->logits + (size_t)i * vocab;
+            size_t index = want->index + (size_t)(t + i);
+            mask_padding(e, row);
+            if (want->fn(want->arg, index, row, vocab) != 0)
+                return th_fail(err, THIMBLE_E_CANCELLED, "stopped by the caller after token %zu", index);
+        }
+        if (t + n == T) memcpy(s->logits, e->logits + (size_t)(n - 1) * vocab, vocab * sizeof(float));
+    }
+    return true;
+}
+
+/* One pass over tokens[0..T), which are known to be good. */
+static bool run_pass(Session *s, const int32_t *tokens, int T, const Want *want, Err *err) {
+    Engine *e = s->engine;
+    PassRow *rows = e->model.rows;
+    for (int t = 0; t < T; t++) rows[t] = (PassRow){.token = tokens[t], .position = s->length + t, .seq = &s->state};
+    s->state.high = th_max_int(s->state.high, s->length + T); /* rings are overwritten even if the pass fails later */
+    s->has_logits = false;
+    float *hidden = NULL;
+    bool ok = th_weights_check(e->model.ws, err) && th_model_forward(&e->model, rows, T, &hidden, err);
+    if (ok && want->fn) {
+        ok = score_rows(s, hidden, T, want, err);
+    } else if (ok && want->last) {
+        int pick = T - 1;
+        ok = th_model_logits(&e->model, hidden, &pick, 1, s->logits, err);
+        if (ok) mask_padding(e, s->logits);
+    }
+    th_model_finish(&e->model);
+    if (!ok) return false;
+    memcpy(s->tokens + s->length, tokens, (size_t)T * sizeof *tokens);
+    s->length += T;
+    s->state.length = s->length;
+    s->has_logits = want->last || want->fn;
+    return true;
+}
+
+static bool report_progress(const Session *s, size_t done, size_t total, Err *err) {
+    if (!s->progress.fn || s->progress.fn(s->progress.arg, THIMBLE_PHASE_PREFILL, done, total) == 0) return true;
+    return th_fail(err, THIMBLE_E_CANCELLED, "stopped by the caller after %zu of %zu prompt tokens", done, total);
+}
+
+/* Appends checked tokens in passes of at most a batch. */
+static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, ThimbleScoreFn fn, void *arg, Err *err) {
+    Engine *e = s->engine;
+    pthread_mutex_lock(&e->lock);
+    bool ok = true;
+    for (size_t done = 0; ok && done < n;) {
+        int T = (int)th_min_size(n - done, (size_t)e->model.batch);
+        Want want = {.last = done + (size_t)T == n, .fn = fn, .arg = arg, .index = done};
+        Measure begin = measure_begin(e);
+        ok = run_pass(s, tokens + done, T, &want, err);
+        if (!ok) break;
+        measure_end(s, begin, T, is_decode);
+        done += (size_t)T;
+        if (!is_decode && !report_progress(s, done, n, done < n ? err : NULL) && done < n) ok = false;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return ok;
+}
+
+bool th_session_eval(Session *s, const int32_t *tokens, size_t n, Err *err) {
+    return check_tokens(s, tokens, n, (size_t)s->length, err) && append(s, tokens, n, n == 1, NULL, NULL, err);
+}
+
+bool th_session_score(Session *s, const int32_t *tokens, size_t n, ThimbleScoreFn fn, void *arg, Err *err) {
+    if (!fn) return th_fail(err, THIMBLE_E_ARG, "score needs a function to hand the logits to");
+    return check_tokens(s, tokens, n, (size_t)s->length, err) && append(s, tokens, n, false, fn, arg, err);
+}
+
+bool th_session_rewind(Session *s, size_t position, Err *err) {
+    if (position > (size_t)s->length)
+        return th_fail(err, THIMBLE_E_ARG, "position %zu is beyond the %d tokens of the session", position, s->length);
+    if (position == (size_t)s->length) return true;
+    if (!th_state_rewind(&s->state, (int)position))
+        return th_fail(err, THIMBLE_E_STATE, "the memory of position %zu is gone; evaluate from the start", position);
+    s->length = (int)position;
+    s->has_logits = false;
+    return true;
+}
+
+bool th_session_sync(Session *s, const int32_t *tokens, size_t n, Err *err) {
+    if (!check_tokens(s, tokens, n, 0, err)) return false;
+    size_t common = 0;
+    while (common < (size_t)s->length && common < n && s->tokens[common] == tokens[common]) common++;
+    if (common == n && (size_t)s->length == n && s->has_logits) return true;
+    if (common == n) common = n - 1; /* the last token once more, for its logits */
+    if (!th_session_rewind(s, common, NULL)) {
+        common = 0;
+        if (!th_session_rewind(s, 0, err)) return false;
+    }
+    return append(s, tokens + common, n - common, false, NULL, NULL, err);
+}
+
+static bool check_batch(Session *const *s, const int32_t *tokens, size_t n, Err *err) {
+    if (n == 0) return th_fail(err, THIMBLE_E_ARG, "no sessions given");
+    for (size_t i = 0; i < n; i++) {
+        if (s[i]->engine != s[0]->engine) return th_fail(err, THIMBLE_E_ARG, "session %zu belongs to another model", i);
+        for (size_t j = 0; j < i; j++)
+            if (s[i] == s[j]) return th_fail(err, THIMBLE_E_ARG, "sessions %zu and %zu are the same", j, i);
+        if (!check_tokens(s[i], &tokens[i], 1, (size_t)s[i]->length, err)) return th_err_prefix(err, "session %zu: ", i);
+    }
+    return true;
+}
+
+static bool batch_pass(Session *const *s, const int32_t *tokens, int n, Err *err) {
+    Model *m = &s[0]->engine->model;
+    for (int i = 0; i < n; i++) {
+        m->rows[i] = (PassRow){.token = tokens[i], .position = s[i]->length, .seq = &s[i]->state};
+        s[i]->state.high = th_max_int(s[i]->state.high, s[i]->length + 1);
+        s[i]->has_logits = false;
+    }
+    float *hidden = NULL;
+    bool ok = th_weights_check(m->ws, err) && th_model_forward(m, m->rows, n, &hidden, err);
+    for (int i = 0; ok && i < n; i++) {
+        ok = th_model_logits(m, hidden, &i, 1, s[i]->logits, err);
+        if (ok) mask_padding(s[0]->engine, s[i]->logits);
+    }
+    th_model_finish(m);
+    return ok;
+}
+
+bool th_session_eval_batch(Session *const *s, const int32_t *tokens, size_t n, Err *err) {
+    if (!check_batch(s, tokens, n, err)) return false;
+    Engine *e = s[0]->engine;
+    pthread_mutex_lock(&e->lock);
+    Measure begin = measure_begin(e);
+    bool ok = true;
+    for (size_t done = 0; ok && done < n;) {
+        int T = (int)th_min_size(n - done, (size_t)e->model.batch);
+        ok = batch_pass(s + done, tokens + done, T, err);
+        done += (size_t)T;
+    }
+    for (size_t i = 0; ok && i < n; i++) {
+        s[i]->tokens[s[i]->length++] = tokens[i];
+        s[i]->state.length = s[i]->length;
+        s[i]->has_logits = true;
+        measure_end(s[i], begin, 1, true);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return ok;
+}
+
+bool th_session_sample(Session *s, ThimbleSampler *sm, int32_t *token, Err *err) {
+    const Engine *e = s->engine;
+    if (!s->has_logits) return th_fail(err, THIMBLE_E_STATE, "there are no logits to sample from: evaluate a token first");
+    SampleInput in = {.logits = s->logits, .n_vocab = e->model.hp.n_vocab, .history = s->tokens,
+                      .n_history = (size_t)s->length, .scratch = s->candidates};
+    if (e->has_vocab) {
+        in.suppress = e->vocab.suppress;
+        in.n_suppress = e->vocab.n_suppress;
+    }
+    uint64_t nonfinite = 0;
+    bool ok = th_sampler_pick(sm, &in, token, &nonfinite, err);
+    if (nonfinite && s->stats.nonfinite_logits == 0)
+        th_log(&e->options.log, THIMBLE_LOG_WARN, "%llu logits are not finite and are ignored: a damaged scale in the weights "
+               "(output head or last layers) is the usual cause", (unsigned long long)nonfinite);
+    s->stats.nonfinite_logits += nonfinite;
+    if (ok && s->first_token_at == 0) s->first_token_at = th_sys_seconds();
+    return ok;
+}
+
+void th_session_stats(const Session *s, ThimbleStats *out) {
+    Engine *e = s->engine;
+    *out = s->stats;
+    WeightsStats w;
+    pthread_mutex_lock(&e->lock);
+    th_weights_stats(e->model.ws, &w);
+    out->planned = e->budget.used;
+    out->picks_changed = e->model.route_stats.picks_changed;
+    pthread_mutex_unlock(&e->lock);
+    out->load_s = e->load_s;
+    out->first_token_s = s->first_token_at > 0 ? s->first_token_at - e->opened_at : 0;
+    out->threads = e->model.threads;
+    out->isa = e->isa;
+    out->expert_hits = w.hits;
+    out->expert_misses = w.misses;
+    out->lookahead_used = w.guess_used;
+    out->lookahead_wasted = w.guess_wasted;
+    out->expert_slots = w.slots;
+    out->expert_bytes_read = w.expert_bytes;
+    out->expert_stall_s = w.expert_stall_s;
+    out->io_bytes_read = w.io_bytes;
+    out->io_read_s = w.io_read_s;
+    out->io_stall_s = w.io_stall_s;
+    out->io_mode = w.io_mode;
+    out->io_backend = w.io_backend;
+    out->budget = e->budget.limit;
+    out->route_bias = e->model.options.route_bias;
+    out->experts = e->model.options.experts;
+    SysMemory memory;
+    th_sys_memory(&memory);
+    out->peak_rss = memory.peak_rss;
+    out->peak_anon = memory.peak_anon;
+}
