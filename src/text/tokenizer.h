@@ -5,7 +5,8 @@
 #include "text/vocab.h"
 
 typedef struct Tokenizer Tokenizer;
-/* Compiles the pre-tokenizer. The vocabulary must outlive it. E_UNSUPPORTED names a `pre` we do not know. */
+/* Compiles the pre-tokenizer. The vocabulary must outlive it. E_UNSUPPORTED names a `pre` we do not know. Enters working
+ * memory for one encode at a time in the budget; long texts without borders enter more while they are encoded. */
 bool th_tokenizer_open(Tokenizer **out, const Vocab *v, Budget *budget, Err *err);
 void th_tokenizer_close(Tokenizer *t); /* NULL allowed */
 
@@ -24,10 +25,11 @@ bool th_detokenize(const Vocab *v, const int32_t *ids, size_t n, bool show_speci
 size_t th_utf8_stream_push(unsigned char held[8], size_t *n_held, const char *bytes, size_t n, char *out);
 size_t th_utf8_stream_end(unsigned char held[8], size_t *n_held, char *out);
 
-/* pretok.c: pieces of a text under one `pre`. emit returns false to stop. For tests as well. */
+/* pretok.c: pieces of a text (valid UTF-8, E_ARG otherwise) under one `pre`. emit returns false to stop, which makes
+ * th_pretok_split return false with err as emit left it. For tests as well. */
 typedef struct Pretok Pretok;
-bool th_pretok_open(Pretok **out, Str pre, Err *err);
-void th_pretok_close(Pretok *p);
+bool th_pretok_open(Pretok **out, Str pre, Budget *budget, Err *err);
+void th_pretok_close(Pretok *p); /* NULL allowed */
 bool th_pretok_split(const Pretok *p, Str text, bool (*emit)(void *arg, Str piece), void *arg, Err *err);
 /* Properties of a `pre` name; false if it is unknown. */
 bool th_pretok_traits(Str pre, bool *ignore_merges, bool *add_bos_default);
