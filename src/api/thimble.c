@@ -145,14 +145,13 @@ size_t thimble_token_bytes(const ThimbleModel *m, int32_t tok, bool show_special
 size_t thimble_token_text(const ThimbleModel *m, int32_t tok, char *buf, size_t cap) {
     const Vocab *v = vocab_with(m, tok);
     if (!v) return 0;
-    size_t n = th_min_size(cap, v->text[tok].len);
-    if (n) memcpy(buf, v->text[tok].data, n);
-    return v->text[tok].len;
+    Str text = th_vocab_text(v, tok);
+    if (cap && text.len) memcpy(buf, text.data, th_min_size(cap, text.len));
+    return text.len;
 }
 
 int32_t thimble_token_find(const ThimbleModel *m, const char *text) {
-    uint32_t id;
-    return m && text && m->engine.has_vocab && th_map_get(&m->engine.vocab.id_of, th_str(text), &id) ? (int32_t)id : -1;
+    return m && text && m->engine.has_vocab ? th_vocab_find(&m->engine.vocab, th_str(text)) : -1;
 }
 
 bool thimble_token_is_eog(const ThimbleModel *m, int32_t tok) {
@@ -162,7 +161,7 @@ bool thimble_token_is_eog(const ThimbleModel *m, int32_t tok) {
 
 bool thimble_token_is_control(const ThimbleModel *m, int32_t tok) {
     const Vocab *v = vocab_with(m, tok);
-    return v && v->type[tok] == TOKEN_CONTROL;
+    return v && th_vocab_is_control(v, tok);
 }
 
 size_t thimble_detok_push(const ThimbleModel *m, ThimbleDetok *d, int32_t tok, char *out, size_t cap) {
