@@ -3,7 +3,9 @@
  *
  *     free --submit--> queued --reader--> running --> done (ok or failed)
  *
- * Stop order: th_aio_close waits for running reads and fails queued ones; files may be closed only afterwards. */
+ * Demand never waits behind speculation: speculative reads occupy at most half of the readers (at least one). Stop order:
+ * th_aio_close waits for running reads and fails queued ones; files may be closed only afterwards. Any thread may call
+ * any function, but one Read is one thread's business at a time. */
 #ifndef THIMBLE_AIO_H
 #define THIMBLE_AIO_H
 
@@ -19,7 +21,7 @@ typedef struct Read {
     size_t skip;    /* out */
     int priority;
     Err err;        /* out: err.code != 0 if it failed */
-    int state;      /* private: use th_aio_done */
+    int state;      /* private, starts 0; use th_aio_done */
     struct Read *next;
 } Read;
 
@@ -30,11 +32,12 @@ typedef struct AioStats {
     double stall_s;              /* time callers waited in th_aio_wait */
 } AioStats;
 
-/* n_readers threads (0: 4) with small stacks. `charge` may be NULL. */
+/* n_readers threads (0: 4) with small stacks. */
 bool th_aio_open(Aio **out, int n_readers, Err *err);
 void th_aio_close(Aio *aio); /* NULL allowed */
 void th_aio_submit(Aio *aio, Read *r);
 void th_aio_raise(Aio *aio, Read *r, int priority); /* moves a queued read forward; no-op otherwise */
+bool th_aio_cancel(Aio *aio, Read *r);              /* takes back a read that still waits; false if it runs or is done */
 bool th_aio_done(Aio *aio, const Read *r);          /* finished, well or badly; acquires its memory */
 void th_aio_wait(Aio *aio, const Read *r);          /* until done; counts the stall */
 void th_aio_stats(Aio *aio, AioStats *out);

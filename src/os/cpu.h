@@ -15,5 +15,11 @@ bool th_cpu_parse_isa(const char *list, unsigned *mask);
 void th_cpu_isa_names(unsigned mask, char *out, size_t cap);
 /* Fast physical cores that affinity and cgroup CPU quota allow; at least 1. */
 int th_cpu_threads(void);
+/* Logical processors this process may run on; at least 1. More runnable threads than these should not spin. */
+int th_cpu_allowed(void);
+
+/* Seam for tests: as above with the files below `root` ("" is this machine). */
+int th_cpu_threads_in(const char *root);
+int th_cpu_allowed_in(const char *root);
 
 #endif
