@@ -111,3 +111,48 @@ clean:
 CHECK_SH := $(sort $(wildcard tests/cli/*.sh tests/golden/*.sh tests/fuzz/*.sh))
 check: tests $(if $(TOOL_SRC),$(BUILD)/thimble)
 	@BUILD=$(BUILD) THIMBLE=$(BUILD)/thimble sh scripts/run_tests.sh $(TEST_BIN) $(CHECK_SH)
+
+# The parts that need no shell transcripts: for a second compiler and for emulators.
+check-fast: tests
+	@BUILD=$(BUILD) sh scripts/run_tests.sh $(TEST_BIN)
+
+# ---- aarch64 beside the native build (scripts/setup_arm64.sh installs what it needs), tests under qemu
+ARM := BUILD=build/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar \
+       PKG_CONFIG="env PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig pkg-config"
+QEMU_ARM := qemu-aarch64 -L /usr/aarch64-linux-gnu
+.PHONY: arm64 arm64-build x86-old cppcheck tidy check-fast
+arm64-build:
+	@$(MAKE) $(ARM) build/arm64/thimble tests
+arm64: arm64-build
+	@RUN_UNDER="$(QEMU_ARM) -cpu cortex-a53" BUILD=build/arm64 sh scripts/run_tests.sh $(TEST_BIN:$(BUILD)/%=build/arm64/%)
+
+# Old x86 machines: everything must run without AVX and with AVX2 alone.
+x86-old: tests
+	@for cpu in Nehalem Haswell; do RUN_UNDER="qemu-x86_64 -cpu $$cpu" BUILD=$(BUILD) \
+	    sh scripts/run_tests.sh $(filter %/check_legacy %/check_kq %/check_vec %/test_cpu %/test_base,$(TEST_BIN)) \
+	    > build/x86-$$cpu.log 2>&1; tail -n 1 build/x86-$$cpu.log; grep -A30 FAIL build/x86-$$cpu.log; done > build/x86-old.log; \
+	cat build/x86-old.log; awk '/ passed, /{p+=$$1; f+=$$3; s+=$$5} END {print p " passed, " f " failed, " s " skipped"; exit f > 0}' build/x86-old.log
+
+cppcheck:
+	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppressions-list=.cppcheck -j2 \
+	    --enable=warning,portability,performance -D__x86_64__ -Iinclude -Isrc src tools examples
+tidy: $(BUILD)/arch_list.h
+	@ls $(filter-out src/kernel/x86/% src/kernel/arm/%,$(SRC_ALL)) $(TOOL_SRC) | xargs -P 2 -n 8 sh -c \
+	    'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- $(STD) $(INC) -Itools $(ENGINE_CFLAGS) $(TOOLS_CFLAGS) 2>/dev/null' sh
+
+install: all lib
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/thimble $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(BUILD)/thimble $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(BUILD)/libthimble.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BUILD)/libthimble.so $(DESTDIR)$(PREFIX)/lib/libthimble.so.0
+	ln -sf libthimble.so.0 $(DESTDIR)$(PREFIX)/lib/libthimble.so
+	install -m 644 include/thimble/thimble.h $(DESTDIR)$(PREFIX)/include/thimble/
+	install -m 644 man/thimble.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	printf 'prefix=%s\nName: thimble\nDescription: LLM engine for models larger than memory\nVersion: %s\nRequires.private: %s\nCflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib -lthimble\nLibs.private: -lm -pthread\n' \
+	    '$(PREFIX)' "$$(sed -n 's/#define THIMBLE_VERSION_[A-Z]* //p' include/thimble/thimble.h | paste -sd.)" '$(LIBS_ENGINE)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/thimble.pc
+
+help:
+	@echo "make            build/thimble, static and shared library    make check     all quick tests"
+	@echo "make install    into PREFIX (/usr/local)                    make asan tsan fuzz    sanitizers, fuzzers"
+	@echo "make arm64      aarch64 build, tests under qemu             make x86-old   tests as older x86 processors"
+	@echo "make cppcheck tidy   static analysis                        make STATIC=1  a static program"

@@ -4,7 +4,6 @@
 
 #include "model/arch.h"
 #include "model/state.h"
-#include "text/vocab.h"
 
 typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except where said */
     uint64_t budget;
