@@ -30,8 +30,9 @@ static bool read_name(Loader *l, Window *w, Str *name, Err *err) {
                        (unsigned long long)len, MAX_NAME);
     char text[MAX_NAME + 1];
     if (!th_window_read(w, text, (size_t)len, err)) return false;
-    *name = (Str){th_arena_dup(&l->g->arena, text, (size_t)len, err), (size_t)len};
-    return name->data != NULL;
+    const char *copy = th_arena_dup(&l->g->arena, text, (size_t)len, err);
+    if (copy) *name = (Str){copy, (size_t)len};
+    return copy != NULL;
 }
 
 static bool read_dims(Window *w, GgufTensor *t, Err *err) {
@@ -99,16 +100,18 @@ bool th_loader_read_tensors(Loader *l, Window *w, uint64_t count, Err *err) {
     Gguf *g = l->g;
     uint64_t room = th_window_left(w) / SMALLEST_INFO;
     if (count > room || count > MAX_TENSORS || g->n_tensors > MAX_TENSORS - count)
-        return th_fail(err, THIMBLE_E_FORMAT,
-                       "the header claims %llu tensors, the file has room for %llu and %d are allowed",
-                       (unsigned long long)count, (unsigned long long)room, MAX_TENSORS);
+        return th_fail(
+            err, THIMBLE_E_FORMAT,
+            "the header claims %llu tensors, the file has room for %llu and %d are allowed; it is damaged or cut short",
+            (unsigned long long)count, (unsigned long long)room, MAX_TENSORS);
     for (uint64_t i = 0; i < count; i++) {
         GgufTensor t = {0};
         if (!th_loader_grow(&g->arena, &g->tensors, g->n_tensors, &l->tensor_cap, sizeof *g->tensors, err))
             return false;
-        if (!read_name(l, w, &t.name, err))
+        if (!read_name(l, w, &t.name, err) || !read_info(l, w, &t, err)) {
+            if (t.name.len) return prefix_tensor(t.name, err);
             return th_err_prefix(err, "tensor %llu of %llu: ", (unsigned long long)i + 1, (unsigned long long)count);
-        if (!read_info(l, w, &t, err)) return prefix_tensor(t.name, err);
+        }
         g->tensors[g->n_tensors++] = t;
     }
     return true;
@@ -195,12 +198,17 @@ static bool check_contested(const Loader *l, const ShardInfo *s, const Span *spa
 }
 
 static bool fail_short(const File *f, const GgufTensor *t, uint64_t end, Err *err) {
-    bool piece = th_sniff_is_piece(f->path);
-    th_fail(err, THIMBLE_E_FORMAT, "its data end at byte %llu, the file ends at %llu: the file is %llu bytes short; %s",
-            (unsigned long long)end, (unsigned long long)f->size, (unsigned long long)(end - f->size),
-            piece ? "it is the first piece of a cut file: join all pieces in order (cat x.part1 x.part2 > x.gguf) and "
-                    "open the result"
-                  : "the download is incomplete, download it again");
+    const uint64_t absurd = (uint64_t)1 << 45; /* no download is cut by 32 TB: the numbers are wrong, not the length */
+    const char *fix = "the download is incomplete, download it again";
+    if (end - f->size > absurd)
+        fix = "the sizes in it are damaged";
+    else if (th_sniff_is_piece(f->path))
+        fix =
+            "it is the first piece of a cut file: join all pieces in order (cat x.part1 x.part2 > x.gguf) and open the "
+            "result";
+    th_fail(err, THIMBLE_E_FORMAT, "its %llu bytes end at byte %llu, the file ends at %llu: it is %llu bytes short; %s",
+            (unsigned long long)t->bytes, (unsigned long long)end, (unsigned long long)f->size,
+            (unsigned long long)(end - f->size), fix);
     return prefix_tensor(t->name, err);
 }
 

@@ -173,9 +173,10 @@ static bool read_header(Window *w, uint32_t *version, uint64_t *n_tensors, uint6
         return th_fail(err, THIMBLE_E_UNSUPPORTED, "GGUF version %u; versions 2 and 3 are read", *version);
     uint64_t room = th_window_left(w) / SMALLEST_KV;
     if (*n_kv > room || *n_kv > MAX_KEYS)
-        return th_fail(err, THIMBLE_E_FORMAT,
-                       "the header claims %llu keys, the file has room for %llu and %d are allowed",
-                       (unsigned long long)*n_kv, (unsigned long long)room, MAX_KEYS);
+        return th_fail(
+            err, THIMBLE_E_FORMAT,
+            "the header claims %llu keys, the file has room for %llu and %d are allowed; it is damaged or cut short",
+            (unsigned long long)*n_kv, (unsigned long long)room, MAX_KEYS);
     return true;
 }
 

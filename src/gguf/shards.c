@@ -108,7 +108,8 @@ fail:
 
 /* What a folder holds, as far as it matters: one set, one plain file, or too many of a kind. */
 typedef struct Found {
-    char set[256], set_first[256], plain[256], other[256]; /* set: prefix and count; other: what makes it ambiguous */
+    char set[256], set_first[256], other_set[256]; /* set: prefix and count; other: what makes it ambiguous */
+    char plain[256], other_plain[256];
     size_t n_sets, n_plain;
 } Found;
 
@@ -135,10 +136,7 @@ static void note_name(Found *f, const char *name) {
     size_t n = strlen(name), prefix, n_count;
     if (n <= 5 || n >= sizeof f->set || strcmp(name + n - 5, ".gguf") != 0 || name[0] == '.') return;
     if (!parse_shard_name(name, &prefix, &n_count)) {
-        if (f->n_plain++ == 0)
-            memcpy(f->plain, name, n + 1);
-        else if (!f->other[0] || strcmp(name, f->other) < 0)
-            memcpy(f->other, name, n + 1);
+        memcpy(f->n_plain++ ? f->other_plain : f->plain, name, n + 1);
         return;
     }
     char key[256], first[256];
@@ -150,14 +148,14 @@ static void note_name(Found *f, const char *name) {
         memcpy(f->set, key, sizeof f->set);
         memcpy(f->set_first, first, sizeof f->set_first);
     } else {
-        memcpy(f->other, first, sizeof f->other);
+        memcpy(f->other_set, first, sizeof f->other_set);
     }
 }
 
 static bool choose(const Found *f, const char *folder, const char **name, Err *err) {
     char a[300], b[300];
     th_str_escape(th_str(f->n_sets ? f->set_first : f->plain), a, sizeof a);
-    th_str_escape(th_str(f->other), b, sizeof b);
+    th_str_escape(th_str(f->n_sets ? f->other_set : f->other_plain), b, sizeof b);
     if (f->n_sets > 1)
         return th_fail(err, THIMBLE_E_ARG, "%s holds more than one split model (%s, %s): give one of the files", folder,
                        a, b);

@@ -25,8 +25,8 @@ static bool fill(GgufStrings *s, uint64_t need, Err *err) {
     size_t unread = s->have - s->at;
     if (need <= unread) return true;
     if (need - unread > s->left)
-        return th_fail(err, THIMBLE_E_FORMAT, "%.*s: a string of %llu bytes reaches beyond the array", TH_STR_ARG(s->key),
-                       (unsigned long long)need);
+        return th_fail(err, THIMBLE_E_FORMAT, "%.*s: a string of %llu bytes reaches beyond the array",
+                       TH_STR_ARG(s->key), (unsigned long long)need);
     if (need > GGUF_STRINGS_BYTES)
         return th_fail(err, THIMBLE_E_FORMAT, "%.*s: a string of %llu bytes, more than the %d a vocabulary may hold",
                        TH_STR_ARG(s->key), (unsigned long long)need, GGUF_STRINGS_BYTES);
