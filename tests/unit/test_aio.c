@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/faulty.h"
+#include "common/limits.h"
 #include "common/scratch.h"
 #include "os/aio.h"
 
@@ -333,6 +334,22 @@ static void waiting_is_counted(void **state) {
     th_file_close(&f);
 }
 
+/* The system gives some threads and refuses the rest: nothing is left behind, and it works again afterwards. */
+static void threads_refused(void **state) {
+    struct rlimit before;
+    Aio *p;
+    Err err = {0};
+    if (!th_limit_address_space(1300 * TH_KIB, &before)) skip();
+    bool opened = th_aio_open(&p, 60, &err);
+    (void)setrlimit(RLIMIT_AS, &before);
+    assert_false(opened);
+    assert_null(p);
+    assert_int_equal(err.code, THIMBLE_E_NOMEM);
+    assert_non_null(strstr(err.message, "cannot start a reader thread"));
+    assert_true(th_aio_open(&p, 3, &err));
+    th_aio_close(p);
+}
+
 static void bad_numbers(void **state) {
     Aio *aio;
     Err err = {0};
@@ -354,6 +371,7 @@ int main(void) {
         cmocka_unit_test(closing_finishes_all),
         cmocka_unit_test(several_threads_ask),
         cmocka_unit_test(waiting_is_counted),
+        cmocka_unit_test(threads_refused),
         cmocka_unit_test(bad_numbers),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

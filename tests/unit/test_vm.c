@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/limits.h"
 #include "common/scratch.h"
 #include "os/sys.h"
 #include "os/vm.h"
@@ -88,17 +89,9 @@ static void refusals(void **state) {
 
 /* `ulimit -v` (B61): no address space beyond what is asked for is reserved. */
 static void address_space_limit(void **state) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip();
-#else
-    struct rlimit before, tight;
-    SysMemory m = {0};
+    struct rlimit before;
     Err err = {0};
-    th_sys_memory(&m);
-    if (getrlimit(RLIMIT_AS, &before) != 0 || m.rss == 0) skip();
-    tight = before;
-    tight.rlim_cur = 512 * TH_MIB;
-    if (setrlimit(RLIMIT_AS, &tight) != 0) skip();
+    if (!th_limit_address_space(512 * TH_MIB, &before)) skip();
     void *large = th_vm_alloc(NULL, MEM_SLOTS, 1024 * TH_MIB, true, &err);
     void *fits = th_vm_alloc(NULL, MEM_SLOTS, 300 * TH_MIB, true, NULL);
     (void)setrlimit(RLIMIT_AS, &before);
@@ -106,7 +99,6 @@ static void address_space_limit(void **state) {
     assert_int_equal(err.code, THIMBLE_E_NOMEM);
     assert_non_null(fits);
     th_vm_free(NULL, MEM_SLOTS, fits, 300 * TH_MIB, true);
-#endif
 }
 
 static void released_pages_read_as_zero(void **state) {
