@@ -10,13 +10,13 @@ static void unpack_mxfp4(Groups *u, const void *block) {
         u->q[j + 16] = th_values_fp4[b->p[j] >> 4];
     }
 }
-static const GroupShape mxfp4_shape = {32, 17, 32, false};
 static void mxfp4_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_mxfp4, mxfp4_shape);
+    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_mxfp4, add_one, 32, sizeof(BlockMXFP4));
 }
 static void mxfp4_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride,
                        int cols, int rows, int T) {
-    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_mxfp4, mxfp4_shape);
+    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_mxfp4, add_one, 32,
+               sizeof(BlockMXFP4));
 }
 const MatKernel th_mxfp4_c = {ACT_Q8_0, mxfp4_row1, mxfp4_rows, "fp4_c"};
 
@@ -30,12 +30,12 @@ static void unpack_nvfp4(Groups *u, const void *block) {
         }
     }
 }
-static const GroupShape nvfp4_shape = {64, 36, 16, false};
 static void nvfp4_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_nvfp4, nvfp4_shape);
+    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_nvfp4, add_halves, 64, sizeof(BlockNVFP4));
 }
 static void nvfp4_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride,
                        int cols, int rows, int T) {
-    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_nvfp4, nvfp4_shape);
+    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_nvfp4, add_halves, 64,
+               sizeof(BlockNVFP4));
 }
 const MatKernel th_nvfp4_c = {ACT_Q8_0, nvfp4_row1, nvfp4_rows, "fp4_c"};

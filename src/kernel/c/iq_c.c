@@ -171,12 +171,12 @@ static void unpack_iq4_nl(Groups *u, const void *block) {
         u->q[j + 16] = th_values_iq4[b->p[j] >> 4];
     }
 }
-static const GroupShape iq4_nl_shape = {32, 18, 32, false};
 static void iq4_nl_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_iq4_nl, iq4_nl_shape);
+    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_iq4_nl, add_one, 32, sizeof(BlockIQ4_NL));
 }
 static void iq4_nl_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride,
                         int cols, int rows, int T) {
-    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_iq4_nl, iq4_nl_shape);
+    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_iq4_nl, add_one, 32,
+               sizeof(BlockIQ4_NL));
 }
 const MatKernel th_iq4_nl_c = {ACT_Q8_0, iq4_nl_row1, iq4_nl_rows, "iq_c"};

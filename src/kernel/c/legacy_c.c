@@ -10,13 +10,13 @@ static void unpack_q4_0(Groups *u, const void *block) {
         u->q[j + 16] = (int8_t)((b->p[j] >> 4) - 8);
     }
 }
-static const GroupShape q4_0_shape = {32, 18, 32, false};
 static void q4_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q4_0, q4_0_shape);
+    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q4_0, add_one, 32, sizeof(BlockQ4_0));
 }
 static void q4_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                       int rows, int T) {
-    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q4_0, q4_0_shape);
+    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q4_0, add_one, 32,
+               sizeof(BlockQ4_0));
 }
 const MatKernel th_q4_0_c = {ACT_Q8_0, q4_0_row1, q4_0_rows, "legacy_c"};
 
@@ -29,13 +29,13 @@ static void unpack_q4_1(Groups *u, const void *block) {
         u->q[j + 16] = (int8_t)(b->p[j] >> 4);
     }
 }
-static const GroupShape q4_1_shape = {32, 20, 32, true};
 static void q4_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q4_1, q4_1_shape);
+    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q4_1, add_min, 32, sizeof(BlockQ4_1));
 }
 static void q4_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                       int rows, int T) {
-    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q4_1, q4_1_shape);
+    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q4_1, add_min, 32,
+               sizeof(BlockQ4_1));
 }
 const MatKernel th_q4_1_c = {ACT_Q8_0, q4_1_row1, q4_1_rows, "legacy_c"};
 
@@ -51,13 +51,13 @@ static void unpack_q5_0(Groups *u, const void *block) {
         u->q[j + 16] = (int8_t)((b->p[j] >> 4) + fifth(h, j + 16) - 16);
     }
 }
-static const GroupShape q5_0_shape = {32, 22, 32, false};
 static void q5_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q5_0, q5_0_shape);
+    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q5_0, add_one, 32, sizeof(BlockQ5_0));
 }
 static void q5_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                       int rows, int T) {
-    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q5_0, q5_0_shape);
+    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q5_0, add_one, 32,
+               sizeof(BlockQ5_0));
 }
 const MatKernel th_q5_0_c = {ACT_Q8_0, q5_0_row1, q5_0_rows, "legacy_c"};
 
@@ -71,13 +71,13 @@ static void unpack_q5_1(Groups *u, const void *block) {
         u->q[j + 16] = (int8_t)((b->p[j] >> 4) + fifth(h, j + 16));
     }
 }
-static const GroupShape q5_1_shape = {32, 24, 32, true};
 static void q5_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q5_1, q5_1_shape);
+    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q5_1, add_min, 32, sizeof(BlockQ5_1));
 }
 static void q5_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                       int rows, int T) {
-    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q5_1, q5_1_shape);
+    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q5_1, add_min, 32,
+               sizeof(BlockQ5_1));
 }
 const MatKernel th_q5_1_c = {ACT_Q8_0, q5_1_row1, q5_1_rows, "legacy_c"};
 
@@ -86,12 +86,12 @@ static void unpack_q8_0(Groups *u, const void *block) {
     u->d[0] = th_half(b->d);
     memcpy(u->q, b->q, 32);
 }
-static const GroupShape q8_0_shape = {32, 34, 32, false};
 static void q8_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q8_0, q8_0_shape);
+    mat_groups((MatJob){y, 0, w, stride, x, 0, cols, rows, 1}, unpack_q8_0, add_one, 32, sizeof(BlockQ8_0));
 }
 static void q8_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                       int rows, int T) {
-    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q8_0, q8_0_shape);
+    mat_groups((MatJob){y, y_stride, w, stride, x, x_stride, cols, rows, T}, unpack_q8_0, add_one, 32,
+               sizeof(BlockQ8_0));
 }
 const MatKernel th_q8_0_c = {ACT_Q8_0, q8_0_row1, q8_0_rows, "legacy_c"};

@@ -33,39 +33,62 @@ TH_INLINE int32_t dot_i8(const int8_t *a, const int8_t *b, int n) {
     return sum;
 }
 
-/* A block of a type that meets Q8_0: up to 128 weights in groups of 16 or 32, each with its scale; m of types with a
- * minimum. */
+/* A block of a type that meets Q8_0: up to 128 weights, the scale or scales, m of types with a minimum. */
 typedef struct Groups {
     int8_t q[128];
     float d[4], m;
 } Groups;
 typedef void UnpackGroups(Groups *u, const void *block);
-typedef struct GroupShape {
-    int block, bytes, group; /* weights, bytes, weights under one scale and one addition */
-    bool has_min;            /* then block == 32 */
-} GroupShape;
+/* Brings one block to a sum; b numbers the first activation block of 32. */
+typedef float AddGroups(float acc, const Groups *u, const void *x, int cols, int b);
 
-TH_INLINE float add_groups(float acc, const Groups *u, GroupShape s, const void *x, int cols, int first) {
-    const int8_t *y = th_act_q(x) + first;
-    const float *dx = th_act_d(x, cols) + first / 32;
-    for (int g = 0; g < s.block / s.group; g++) {
-        int32_t n = dot_i8(u->q + g * s.group, y + g * s.group, s.group);
-        acc = th_fmaf(u->d[g] * dx[g * s.group / 32], (float)n, acc);
+TH_INLINE float add_one(float acc, const Groups *u, const void *x, int cols, int b) {
+    int32_t n = dot_i8(u->q, th_act_q(x) + 32 * b, 32);
+    return th_fmaf(u->d[0] * th_act_d(x, cols)[b], (float)n, acc);
+}
+
+TH_INLINE float add_min(float acc, const Groups *u, const void *x, int cols, int b) {
+    acc = add_one(acc, u, x, cols, b);
+    return th_fmaf(u->m * th_act_d(x, cols)[b], (float)th_act_s32(x, cols)[b], acc);
+}
+
+/* `count` activation blocks under one scale: summed apart first, so that long rows take fewer roundings. */
+TH_INLINE float add_shared(float acc, const Groups *u, const void *x, int cols, int b, int count) {
+    float t = 0;
+    for (int k = 0; k < count; k++) {
+        int32_t n = dot_i8(u->q + 32 * k, th_act_q(x) + 32 * (b + k), 32);
+        t = th_fmaf(th_act_d(x, cols)[b + k], (float)n, t);
     }
-    if (s.has_min) acc = th_fmaf(u->m * dx[0], (float)th_act_s32(x, cols)[first / 32], acc);
+    return th_fmaf(u->d[0], t, acc);
+}
+TH_INLINE float add_shared_2(float acc, const Groups *u, const void *x, int cols, int b) {
+    return add_shared(acc, u, x, cols, b, 2);
+}
+TH_INLINE float add_shared_4(float acc, const Groups *u, const void *x, int cols, int b) {
+    return add_shared(acc, u, x, cols, b, 4);
+}
+
+/* Two scales per activation block; d * n is exact (4 bits times 15). */
+TH_INLINE float add_halves(float acc, const Groups *u, const void *x, int cols, int b) {
+    for (int k = 0; k < 2; k++) {
+        const int8_t *q = u->q + 32 * k, *y = th_act_q(x) + 32 * (b + k);
+        float first = u->d[2 * k] * (float)dot_i8(q, y, 16);
+        float t = th_fmaf(u->d[2 * k + 1], (float)dot_i8(q + 16, y + 16, 16), first);
+        acc = th_fmaf(th_act_d(x, cols)[b + k], t, acc);
+    }
     return acc;
 }
 
-TH_INLINE void mat_groups(MatJob j, UnpackGroups *unpack, GroupShape s) {
+TH_INLINE void mat_groups(MatJob j, UnpackGroups *unpack, AddGroups *add, int block_cols, size_t bytes) {
     Groups u;
     for (int r = 0; r < j.rows; r++) {
         for (int t0 = 0; t0 < j.T; t0 += TILE) {
             int n = th_min_int(TILE, j.T - t0);
             float acc[TILE] = {0};
             const char *block = job_row(&j, r);
-            for (int first = 0; first < j.cols; first += s.block, block += s.bytes) {
+            for (int first = 0; first < j.cols; first += block_cols, block += bytes) {
                 unpack(&u, block);
-                for (int t = 0; t < n; t++) acc[t] = add_groups(acc[t], &u, s, job_x(&j, t0 + t), j.cols, first);
+                for (int t = 0; t < n; t++) acc[t] = add(acc[t], &u, job_x(&j, t0 + t), j.cols, first / 32);
             }
             for (int t = 0; t < n; t++) j.y[(size_t)(t0 + t) * j.y_stride + (size_t)r] = acc[t];
         }
