@@ -9,6 +9,8 @@ typedef struct Tokenizer Tokenizer;
  * memory for one encode at a time in the budget; long texts without borders enter more while they are encoded. */
 bool th_tokenizer_open(Tokenizer **out, const Vocab *v, Budget *budget, Err *err);
 void th_tokenizer_close(Tokenizer *t); /* NULL allowed */
+/* Upper bound of what open and one encode of ordinary text take for n entries with text_bytes of text. */
+uint64_t th_tokenizer_bytes(uint64_t n, uint64_t text_bytes);
 
 typedef struct TokenBuf { int32_t *ids; size_t n, cap; } TokenBuf; /* grows by realloc; free with th_token_buf_free */
 bool th_token_buf_push(TokenBuf *b, int32_t id, Err *err);
