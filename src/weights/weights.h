@@ -54,7 +54,10 @@ typedef struct WeightsOptions {
 bool th_weights_open(Weights **out, Gguf *g, const Kernels *k, Budget *b, const WeightsOptions *o, Err *err);
 void th_weights_close(Weights *ws); /* NULL allowed; after nobody pins */
 
-/* Checks name and shape {cols, rows, experts} against the file; 0 in `shape` accepts any size. Call in running order. */
+/* Checks name and shape {cols, rows, experts} against the file; 0 in `shape` accepts any size. Call in running order: it is
+ * the order in which streamed weights are read ahead. A weight found again without WEIGHT_EMBED moves to the end: that is
+ * how a head that shares the embedding's matrix is taken. (An embedding is expected to be the head, too, unless
+ * "output.weight" was found.) */
 typedef struct Shape { int64_t cols, rows, experts; } Shape;
 bool th_weights_find(Weights *ws, const char *name, Shape shape, int flags, const Weight **out, Err *err);
 /* Members were found with WEIGHT_EXPERTS and have the same number of experts; n <= MAX_BUNDLE. */
@@ -69,7 +72,9 @@ typedef struct WeightsNeed {
     uint64_t experts;       /* expert banks                                                            */
     uint64_t floor_ring;    /* smallest stream ring if all dense weights stream; 0 if there are none    */
     uint64_t floor_slots;   /* smallest slots: 2 * experts_used + 1 bundles of each size class          */
-    uint64_t io;            /* bounce buffers                                                          */
+    uint64_t io;            /* bounce buffers, readers, tables                                          */
+    uint64_t floor;         /* smallest number that th_weights_plan accepts, exact                      */
+    uint64_t all;           /* what it takes to keep everything in memory                              */
 } WeightsNeed;
 /* experts_used: most experts one token uses (for the floor of slots). */
 void th_weights_need(const Weights *ws, int experts_used, WeightsNeed *out);
@@ -96,16 +101,18 @@ bool th_weights_lookahead(const Weights *ws);                                 /*
 bool th_weights_ready(const Weights *ws, const Weight *w, int part);          /* pin would not wait: order work by it */
 bool th_weights_pin(Weights *ws, const Weight *w, int part, View *view, Err *err); /* may wait for I/O                */
 void th_weights_unpin(Weights *ws, View *view);                               /* cannot fail                          */
-int th_weights_max_pins(const Weights *ws, const Weight *bundle); /* how many parts of it may be pinned or wanted at once */
+/* How many parts of it may be pinned or wanted at once; more wants are ignored. At least experts_used. */
+int th_weights_max_pins(const Weights *ws, const Weight *bundle);
 /* Between passes: E_IO if a file of the model changed since it was opened. */
 bool th_weights_check(Weights *ws, Err *err);
 
 typedef struct WeightsStats {
-    uint64_t hits, misses, guess_used, guess_wasted, slots, expert_bytes;
+    uint64_t hits, misses, guess_used; /* pins of experts that lay there, were read for it, were guessed right: each once */
+    uint64_t guess_wasted, slots, expert_bytes; /* guesses that went unused; slots of all sizes; bytes read for experts */
     double expert_stall_s;
-    uint64_t io_bytes;
-    double io_read_s, io_stall_s;
-    const char *io_mode, *io_backend;
+    uint64_t io_bytes;      /* all weight bytes read, those at load included */
+    double io_read_s, io_stall_s; /* the readers' time, summed; what callers waited for them */
+    const char *io_mode, *io_backend; /* "direct", "buffered", "mapped", "none" after load; "threads" */
 } WeightsStats;
 void th_weights_stats(const Weights *ws, WeightsStats *out);
 
