@@ -45,7 +45,7 @@ TOOL_SRC := $(wildcard tools/*.c tools/common/*.c)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(BUILD)/%.o)
 ARCHS := $(patsubst src/model/arch/%.c,%,$(wildcard src/model/arch/*.c))
 
-.PHONY: all lib check clean install help asan tsan fuzz style tests
+.PHONY: all lib check check-programs clean install help asan tsan fuzz style tests
 all: $(BUILD)/thimble $(BUILD)/libthimble.so
 lib: $(BUILD)/libthimble.a $(BUILD)/libthimble.so
 
@@ -156,3 +156,15 @@ help:
 	@echo "make install    into PREFIX (/usr/local)                    make asan tsan fuzz    sanitizers, fuzzers"
 	@echo "make arm64      aarch64 build, tests under qemu             make x86-old   tests as older x86 processors"
 	@echo "make cppcheck tidy   static analysis                        make STATIC=1  a static program"
+
+# ---- sanitizers: the test programs again, each in a build folder of its own. tsan: what runs threads against each other.
+ONLY_BIN = $(foreach word,$(ONLY),$(foreach bin,$(TEST_BIN),$(if $(findstring /$(word),$(bin)),$(bin))))
+PROGRAMS = $(sort $(if $(ONLY),$(ONLY_BIN),$(TEST_BIN)))
+check-programs: $(PROGRAMS)
+	@BUILD=$(BUILD) sh scripts/run_tests.sh $(PROGRAMS)
+asan:
+	@UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-asan \
+	  SAN="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" CFLAGS="-O1 -g"
+tsan:
+	@TSAN_OPTIONS=halt_on_error=1 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-tsan \
+	  SAN=-fsanitize=thread CFLAGS="-O1 -g" ONLY="test_pool test_aio test_weights residency"

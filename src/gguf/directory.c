@@ -200,12 +200,7 @@ static bool check_contested(const Loader *l, const ShardInfo *s, const Span *spa
 static bool fail_short(const File *f, const GgufTensor *t, uint64_t end, Err *err) {
     const uint64_t absurd = (uint64_t)1 << 45; /* no download is cut by 32 TB: the numbers are wrong, not the length */
     const char *fix = "the download is incomplete, download it again";
-    if (end - f->size > absurd)
-        fix = "the sizes in it are damaged";
-    else if (th_sniff_is_piece(f->path))
-        fix =
-            "it is the first piece of a cut file: join all pieces in order (cat x.part1 x.part2 > x.gguf) and open the "
-            "result";
+    if (end - f->size > absurd) fix = "the sizes in it are damaged";
     th_fail(err, THIMBLE_E_FORMAT, "its %llu bytes end at byte %llu, the file ends at %llu: it is %llu bytes short; %s",
             (unsigned long long)t->bytes, (unsigned long long)end, (unsigned long long)f->size,
             (unsigned long long)(end - f->size), fix);
@@ -254,11 +249,7 @@ static bool settle_shard(Loader *l, uint32_t k, const Span *spans, Err *err) {
     Gguf *g = l->g;
     const ShardInfo *s = &l->shards[k];
     bool ok = s->n_tensors == 0 || (check_contested(l, s, spans, err) && check_ranges(g, s, spans, err));
-    if (!ok || !check_joined(g, s, spans, &g->files[k], err)) {
-        char name[160];
-        th_str_escape(th_str(th_path_name(g->files[k].path)), name, sizeof name);
-        return th_err_prefix(err, "%s: ", name);
-    }
+    if (!ok || !check_joined(g, s, spans, &g->files[k], err)) return th_sniff_prefix(g->files[k].path, err);
     for (size_t i = s->first_tensor; i < s->first_tensor + s->n_tensors; i++) g->tensors[i].offset += s->data_start;
     return true;
 }

@@ -275,10 +275,7 @@ bool th_loader_add_file(Loader *l, const char *path, bool split, Err *err) {
     bool ok = th_window_open(&w, file, l->budget, err) && read_file(l, &w, &scratch, split, err);
     th_window_close(&w);
     th_arena_free(&scratch);
-    if (ok) return true;
-    char name[160];
-    th_str_escape(th_str(th_path_name(path)), name, sizeof name);
-    return th_err_prefix(err, "%s: ", name);
+    return ok || th_sniff_prefix(path, err);
 }
 
 bool th_gguf_open_single(Gguf *g, const char *path, Budget *budget, Err *err) {

@@ -1,9 +1,9 @@
 /* gguf.h: the container (gguf-container specification): header, metadata, tensor directory, split sets.
  *
- * Input is hostile: every count is bounded by the bytes left in the file before anything is allocated. The file is read
- * through one small window; values of arrays and long strings stay in the file (their place is kept) and are read when
- * asked for, so that a 262,144-token vocabulary costs nothing until a tokenizer is built. All memory comes from an arena
- * on the given budget (MEM_METADATA). */
+ * Input is hostile: every count is bounded by the bytes left in the file before anything is allocated. The file is
+ * read through one small window; values of arrays and long strings stay in the file (their place is kept) and are read
+ * when asked for, so that a 262,144-token vocabulary costs nothing until a tokenizer is built. All memory comes from an
+ * arena on the given budget (MEM_METADATA). */
 #ifndef THIMBLE_GGUF_H
 #define THIMBLE_GGUF_H
 

@@ -47,8 +47,8 @@ bool th_loader_grow(Arena *arena, void *table_of, size_t n, size_t *cap, size_t 
 
 /* sniff.c: what a file without the magic bytes is instead, in a sentence with the fix; always fails. */
 bool th_sniff_fail(const File *f, Err *err);
-/* The name of a raw piece ("x.gguf.part1of2"): the file has to be joined before it is one. */
-bool th_sniff_is_piece(const char *path);
+/* Puts the file's name in front of a failure, and what to do if the name is that of a raw piece ("x.gguf.part1of2"). */
+bool th_sniff_prefix(const char *path, Err *err);
 /* Another GGUF begins where this one's data end: files were joined with cat. */
 bool th_sniff_joined(const File *f, uint64_t end, uint64_t alignment);
 

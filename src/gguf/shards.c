@@ -26,8 +26,11 @@ static bool add_shard(Loader *l, const char *first, size_t prefix, int64_t no, i
         return th_fail(err, THIMBLE_E_ARG, "the path is longer than %d bytes", PATH_BYTES);
     memcpy(path, first, prefix);
     memcpy(path + prefix, suffix, strlen(suffix) + 1);
-    if (!th_loader_add_file(l, path, true, err))
-        return th_err_prefix(err, "shard %lld of %lld: ", (long long)no + 1, (long long)count);
+    if (!th_loader_add_file(l, path, true, err)) {
+        bool io = err && err->code == THIMBLE_E_IO;
+        return th_err_prefix(err, "shard %lld of %lld%s: ", (long long)no + 1, (long long)count,
+                             io ? " cannot be read (all shards have to lie in one folder)" : "");
+    }
     const ShardInfo *s = &l->shards[l->g->n_shards - 1];
     char name[160];
     th_str_escape(th_str(th_path_name(path)), name, sizeof name);

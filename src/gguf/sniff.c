@@ -53,16 +53,30 @@ const char *th_path_name(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-bool th_sniff_is_piece(const char *path) {
+/* "x.gguf.part1of2", "x.gguf-split-a", "x-part-b.gguf": cut by bytes, to be joined again before it is a GGUF file. */
+static bool is_piece(const char *path) {
     const char *name = th_path_name(path);
     for (const char *p = name; *p; p++) {
         if (strncasecmp(p, ".gguf", 5) == 0 && p[5] && strchr(".-_", p[5])) return true;
         if ((*p == '.' || *p == '-' || *p == '_') && strncasecmp(p + 1, "part", 4) == 0) {
             const char *tail = p + 5 + (p[5] == '-' || p[5] == '_' || p[5] == '.');
-            if (isdigit((unsigned char)*tail) || (isalpha((unsigned char)*tail) && strlen(tail) <= 2)) return true;
+            size_t letters = strspn(tail, "abcdefghijklmnopqrstuvwxyz");
+            if (isdigit((unsigned char)*tail)) return true;
+            if (letters >= 1 && letters <= 2 && (tail[letters] == 0 || tail[letters] == '.')) return true;
         }
     }
     return false;
+}
+
+bool th_sniff_prefix(const char *path, Err *err) {
+    char name[160];
+    th_str_escape(th_str(th_path_name(path)), name, sizeof name);
+    if (err && err->code == THIMBLE_E_FORMAT && is_piece(path))
+        return th_err_prefix(err,
+                             "%s: by its name a piece of a cut file: join all pieces in order (cat x.part1 x.part2 > "
+                             "x.gguf) and open the result; ",
+                             name);
+    return th_err_prefix(err, "%s: ", name);
 }
 
 bool th_sniff_fail(const File *f, Err *err) {
@@ -77,10 +91,6 @@ bool th_sniff_fail(const File *f, Err *err) {
                        "the file ends after %zu bytes, a GGUF header has 24; it is cut short, download it again", n);
     const char *sentence = known_format(first, n);
     if (sentence) return th_fail(err, THIMBLE_E_FORMAT, "%s", sentence);
-    if (th_sniff_is_piece(f->path))
-        return th_fail(err, THIMBLE_E_FORMAT,
-                       "this is a later piece of a cut file, it does not begin with GGUF: join all pieces in order "
-                       "(cat x.part1 x.part2 > x.gguf) and open the result");
     return th_fail(err, THIMBLE_E_FORMAT,
                    "not a GGUF file: it begins with the bytes %02x %02x %02x %02x instead of 47 47 55 46 (\"GGUF\")",
                    first[0], first[1], first[2], first[3]);

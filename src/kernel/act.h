@@ -1,12 +1,13 @@
-/* act.h: the forms in which kernels take activations. A prepared row of `cols` values occupies th_act_bytes(form, cols):
+/* act.h: the forms in which kernels take activations. A row of `cols` values occupies th_act_bytes(form, cols):
  *
  *   ACT_F32    cols floats
  *   ACT_Q8_0   q[cols] int8 | d[cols/32] float | s[cols/32] int32         s = sum of the 32 integers of a block
  *   ACT_Q8_K   q[cols] int8 | d[cols/256] float | s[cols/16] int16        s = sum of 16 integers, bsum of the format
  *
  * each part padded to 64 bytes; rows begin at multiples of 64 bytes. Unlike the file formats of the same names the
- * scales stay binary32 and the integers are rounded to nearest even (the inverse scale is 127/max for Q8_0, -127/mx with
- * mx the signed largest element for Q8_K): every instruction set gives the same bits. Integers lie in -127..127. */
+ * scales stay binary32, are never negative, and the integers are rounded to nearest even: d = max/127 and
+ * q = x * (127/max) in both forms (docs/KERNELS.md): every instruction set gives the same bits. Integers lie in
+ * -127..127. */
 #ifndef THIMBLE_ACT_H
 #define THIMBLE_ACT_H
 

@@ -7,9 +7,9 @@
  * Order of addition. Integer-dot types: per (row, token) one f32 accumulator starting at +0; the integer sum of a block
  * (super-block for the K types) is formed exactly, then enters by one fixed expression, blocks ascending:
  *     symmetric types      acc = fma(dw * dx, (float)n, acc)
- *     types with a minimum acc = fma(dw * dx, (float)n, acc); acc = fma(mw * dx, (float)m, acc)      mw negated for K types
- * (the C kernel of a type is the definition). T = 1, T > 1 and every instruction set agree in every bit. Float types:
- * fixed order within one instruction set, the same for T = 1 and T > 1. */
+ *     types with a minimum acc = fma(dw * dx, (float)n, acc); acc = fma(mw * dx, (float)m, acc)   (K types: -mw)
+ * (the C kernel of a type is the definition; docs/KERNELS.md lists the expressions). T = 1, T > 1 and every instruction
+ * set agree in every bit. Float types: 32 lanes, merged in a fixed tree, the same for T = 1 and T > 1. */
 #ifndef THIMBLE_KERNEL_H
 #define THIMBLE_KERNEL_H
 
@@ -22,12 +22,12 @@ typedef struct MatKernel {
     /* y[r] = w_r . x for r < rows; row r begins at w + r * stride bytes */
     void (*row1)(float *y, const void *w, size_t stride, const void *x, int cols, int rows);
     /* y[t * y_stride + r] = w_r . x_t; x_t begins at x + t * x_stride bytes; y_stride in floats */
-    void (*rows)(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols, int rows,
-                 int T);
+    void (*rows)(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+                 int rows, int T);
     const char *origin; /* "kq_avx512": printed by `thimble info`, so a slow path cannot hide */
 } MatKernel;
 
-/* Vector functions. dot_* have a fixed order per instruction set; the others are element-wise and agree in every bit. */
+/* Vector functions: orders of addition in docs/KERNELS.md; all instruction sets agree in every bit. */
 typedef struct VecKernel {
     float (*dot_f32)(const float *a, const float *b, int n);
     float (*dot_f16)(const float *a, const uint16_t *b, int n);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -196,6 +197,75 @@ static void refusal_midway_goes_on_buffered(void **state) {
     th_file_close(&f);
 }
 
+/* How many pages of the file the page cache holds; -1 if it does not tell. */
+static long cached_pages(const File *f) {
+    static unsigned char in_core[16384];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (f->size + page - 1) / page;
+    void *p = mmap(NULL, f->size, PROT_READ, MAP_SHARED, f->fd, 0);
+    long n = -1;
+    if (p == MAP_FAILED || pages > sizeof in_core) return -1;
+    if (mincore(p, f->size, in_core) == 0) {
+        n = 0;
+        for (size_t i = 0; i < pages; i++) n += in_core[i] & 1;
+    }
+    munmap(p, f->size);
+    return n;
+}
+
+/* Buffered spans leave nothing in the page cache, neither their edges nor what the kernel would read ahead: a model of
+ * many times the memory must not push everything else out. */
+static void spans_leave_no_cache(void **state) {
+    enum { LARGE = 8 << 20 };
+    File f;
+    Err err = {0};
+    size_t skip_bytes;
+    open_pattern(&f, LARGE);
+    int fd = open(f.path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(fsync(fd), 0); /* dirty pages stay whatever one asks */
+    close(fd);
+    th_file_drop_cache(&f, 0, f.size);
+    if (cached_pages(&f) != 0) skip(); /* a file system that lives in memory */
+    Faulty faulty = {.fault = FAULT_EINVAL_DIRECT, .buffered_fd = f.fd};
+    f.hook = th_faulty_hook(&faulty);
+    assert_false(th_file_probe_direct(&f));
+    th_file_drop_cache(&f, 0, f.size);
+    unsigned char *space = aligned_space(&f, 0, 100000);
+    for (uint64_t offset = 1234; offset + 100000 < LARGE; offset += 777777) {
+        assert_true(th_file_read_span(&f, space, 100000, offset, &skip_bytes, &err));
+        assert_true(is_pattern(space + skip_bytes, 100000, offset));
+        assert_int_equal(cached_pages(&f), 0);
+    }
+    assert_true(th_file_read(&f, space, 100000, 0, &err)); /* a plain read does stay: the measure works */
+    assert_true(cached_pages(&f) > 0);
+    free(space);
+    th_file_close(&f);
+}
+
+/* Whatever the file system makes of O_DIRECT, the bytes are the same. */
+static void other_file_systems(void **state) {
+    const char *places[] = {"/dev/shm", ".", "/var/tmp"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char path[300];
+        unsigned char *data = malloc(FILE_BYTES);
+        for (size_t at = 0; at < FILE_BYTES; at++) data[at] = th_scratch_byte(at);
+        snprintf(path, sizeof path, "%s/thimble-test-XXXXXX", places[i]);
+        int fd = mkstemp(path);
+        if (fd >= 0) {
+            File f;
+            Err err = {0};
+            assert_int_equal(write(fd, data, FILE_BYTES), FILE_BYTES);
+            assert_true(th_file_open(&f, path, &err));
+            unlink(path);
+            bool direct = th_file_probe_direct(&f);
+            print_message("# %s: %s reads, aligned to %zu\n", places[i], direct ? "direct" : "buffered", f.align);
+            check_spans(&f);
+            th_file_close(&f);
+            close(fd);
+        }
+        free(data);
+    }
+}
+
 static void small_and_empty_files(void **state) {
     const size_t sizes[] = {0, 1, 4095, 4096, 4097};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -286,6 +356,8 @@ int main(void) {
         cmocka_unit_test(numbers_do_not_wrap),
         cmocka_unit_test(probe_believes_reads_only),
         cmocka_unit_test(refusal_midway_goes_on_buffered),
+        cmocka_unit_test(spans_leave_no_cache),
+        cmocka_unit_test(other_file_systems),
         cmocka_unit_test(small_and_empty_files),
         cmocka_unit_test(only_regular_files_open),
         cmocka_unit_test(closing_a_zeroed_file_keeps_descriptor_0),

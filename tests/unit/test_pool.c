@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/limits.h"
 #include "os/pool.h"
 
 enum { MOST = 5000 };
@@ -156,6 +157,22 @@ static void results_do_not_depend_on_threads(void **state) {
     }
 }
 
+/* The system gives some threads and refuses the rest: nothing is left behind, and it works again afterwards. */
+static void threads_refused(void **state) {
+    struct rlimit before;
+    Pool *p;
+    Err err = {0};
+    if (!th_limit_address_space(1300 * TH_KIB, &before)) skip();
+    bool opened = th_pool_open(&p, 60, &err);
+    (void)setrlimit(RLIMIT_AS, &before);
+    assert_false(opened);
+    assert_null(p);
+    assert_int_equal(err.code, THIMBLE_E_NOMEM);
+    assert_non_null(strstr(err.message, "cannot start a compute thread"));
+    assert_true(th_pool_open(&p, 3, &err));
+    th_pool_close(p);
+}
+
 static void bad_numbers(void **state) {
     Pool *p;
     Err err = {0};
@@ -179,6 +196,7 @@ int main(void) {
         cmocka_unit_test(all_threads_take_part),
         cmocka_unit_test(caller_waits_for_the_last),
         cmocka_unit_test(results_do_not_depend_on_threads),
+        cmocka_unit_test(threads_refused),
         cmocka_unit_test(bad_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

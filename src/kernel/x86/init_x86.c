@@ -1,0 +1,30 @@
+/* init_x86.c: which kernel serves which type on this machine: ascending, so that the best one an instruction set mask
+ * allows stays. No intrinsics here: this file is compiled for any x86-64. */
+#include "kernel/x86/kernels_x86.h"
+
+static void init_avx2(Kernels *k) {
+    k->mat[TYPE_Q4_0] = &th_q40_avx2;
+    k->mat[TYPE_Q4_1] = &th_q41_avx2;
+    k->mat[TYPE_Q5_0] = &th_q50_avx2;
+    k->mat[TYPE_Q5_1] = &th_q51_avx2;
+    k->mat[TYPE_Q8_0] = &th_q80_avx2;
+    k->mat[TYPE_Q2_K] = &th_q2k_avx2;
+    k->mat[TYPE_Q4_K] = &th_q4k_avx2;
+    k->mat[TYPE_Q6_K] = &th_q6k_avx2;
+}
+
+static void init_avx512vnni(Kernels *k) {
+    k->mat[TYPE_Q4_0] = &th_q40_avx512vnni;
+    k->mat[TYPE_Q4_1] = &th_q41_avx512vnni;
+    k->mat[TYPE_Q5_0] = &th_q50_avx512vnni;
+    k->mat[TYPE_Q5_1] = &th_q51_avx512vnni;
+    k->mat[TYPE_Q8_0] = &th_q80_avx512vnni;
+    k->mat[TYPE_Q2_K] = &th_q2k_avx512vnni;
+    k->mat[TYPE_Q4_K] = &th_q4k_avx512vnni;
+    k->mat[TYPE_Q6_K] = &th_q6k_avx512vnni;
+}
+
+void th_kernels_init_x86(Kernels *k, unsigned isa) {
+    if (isa & ISA_AVX2) init_avx2(k);
+    if (isa & ISA_AVX512VNNI) init_avx512vnni(k);
+}

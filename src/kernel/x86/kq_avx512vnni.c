@@ -1,0 +1,213 @@
+/* kq_avx512vnni.c: K-quants with AVX-512 VNNI: panels of 16 rows (tile_avx512.h), one super-block of 256 columns at a time.
+ *
+ * vpdpbusd multiplies unsigned weight codes with signed activations and never saturates, so every sum is exact:
+ *
+ *   n = sum_g scale_g * sum(code * x)   - offset * m for types whose code is signed (Q3_K 4, Q6_K 32: stored unsigned)
+ *   m = sum_g min_g * sum(x)            by vpdpwssd on the activation's sums of 16; for Q6_K and Q3_K min_g is the scale
+ *
+ * Bounds: |n| <= 63*15*127*256 (Q4_K), 128*63*127*256 (Q6_K): below 2^31. */
+#include "kernel/act.h"
+#include "kernel/x86/kernels_x86.h"
+#include "kernel/x86/tile_avx512.h"
+
+enum { SUPER = 256, STEPS = SUPER / 4 };
+
+typedef struct KqPanel {
+    __m512i q[STEPS];
+    __m512i scale[16]; /* 32-bit, one per group of weights */
+    __m512i min[8];    /* 16-bit pairs: two neighbouring groups of 16 */
+    __m512 d, dmin;
+} KqPanel;
+
+/* What differs between the types apart from how they unpack. */
+typedef struct KqShape {
+    size_t block_bytes;
+    int groups;     /* scales per super-block; 1: already multiplied into the codes */
+    int offset_log; /* log2 of the offset of a signed code; 0: unsigned with a minimum */
+    void (*unpack)(KqPanel *p, const Rows16 *r, size_t at);
+} KqShape;
+
+/* nt tokens of one super-block: y[t] = fma(.., y[t]) for the panel's rows. */
+TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __mmask16 rows, bool first, int nt) {
+    __m512i n[8], m[8];
+    TH_UNROLL for (int t = 0; t < nt; t++) n[t] = m[t] = _mm512_setzero_si512();
+    for (int g = 0; g < s.groups; g++) {
+        __m512i sum[8];
+        TH_UNROLL for (int t = 0; t < nt; t++) sum[t] = s.groups == 1 ? n[t] : _mm512_setzero_si512();
+        TH_UNROLL for (int k = g * (STEPS / s.groups); k < (g + 1) * (STEPS / s.groups); k++) {
+            TH_UNROLL for (int t = 0; t < nt; t++)
+                sum[t] = _mm512_dpbusd_epi32(sum[t], p->q[k], broadcast32(a.x + (size_t)t * a.stride + a.q_at + 4 * (size_t)k));
+        }
+        TH_UNROLL for (int t = 0; t < nt; t++)
+            n[t] = s.groups == 1 ? sum[t] : _mm512_add_epi32(n[t], _mm512_mullo_epi32(sum[t], p->scale[g]));
+    }
+    TH_UNROLL for (int h = 0; h < 8; h++) {
+        TH_UNROLL for (int t = 0; t < nt; t++)
+            m[t] = _mm512_dpwssd_epi32(m[t], p->min[h], broadcast32(a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)h));
+    }
+    TH_UNROLL for (int t = 0; t < nt; t++) {
+        __m512 dx = _mm512_castsi512_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at));
+        float *out = y + (size_t)t * y_stride;
+        __m512 acc = first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(rows, out);
+        if (s.offset_log) n[t] = _mm512_sub_epi32(n[t], _mm512_slli_epi32(m[t], (unsigned)s.offset_log));
+        acc = _mm512_fmadd_ps(_mm512_mul_ps(p->d, dx), _mm512_cvtepi32_ps(n[t]), acc);
+        if (!s.offset_log) acc = _mm512_fnmadd_ps(_mm512_mul_ps(p->dmin, dx), _mm512_cvtepi32_ps(m[t]), acc);
+        _mm512_mask_storeu_ps(out, rows, acc);
+    }
+}
+
+TH_INLINE void kq_tokens(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __mmask16 rows, bool first, int T) {
+    int t = 0;
+    for (; t + 8 <= T; t += 8, a.x += 8 * a.stride, y += 8 * y_stride) kq_tile(p, s, a, y, y_stride, rows, first, 8);
+    if (T - t >= 4) {
+        kq_tile(p, s, a, y, y_stride, rows, first, 4);
+        t += 4, a.x += 4 * a.stride, y += 4 * y_stride;
+    }
+    if (T - t >= 2) {
+        kq_tile(p, s, a, y, y_stride, rows, first, 2);
+        t += 2, a.x += 2 * a.stride, y += 2 * y_stride;
+    }
+    if (T - t >= 1) kq_tile(p, s, a, y, y_stride, rows, first, 1);
+}
+
+TH_INLINE void kq_rows(KqShape s, float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride,
+                       int cols, int rows, int T) {
+    size_t d_at = th_act_q_bytes(cols), s_at = d_at + th_act_d_bytes(ACT_Q8_K, cols);
+    int pass = tokens_per_pass(x_stride, T);
+    for (int t0 = 0; t0 < T; t0 += pass) {
+        for (int r0 = 0; r0 < rows; r0 += 16) {
+            Rows16 r = rows16_at(w, stride, r0, rows);
+            __mmask16 mask = rows16_mask(r0, rows);
+            const uint8_t *ahead = (const uint8_t *)w + (size_t)th_min_int(r0 + 16, rows) * stride;
+            for (int b = 0; b < cols / SUPER; b++) {
+                KqPanel p;
+                s.unpack(&p, &r, (size_t)b * s.block_bytes);
+                if (r0 + 16 < rows) prefetch_range(ahead + (size_t)b * 16 * s.block_bytes, 16 * s.block_bytes);
+                ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * SUPER, d_at + (size_t)b * 4,
+                             s_at + (size_t)b * 32};
+                kq_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, th_min_int(pass, T - t0));
+            }
+        }
+    }
+}
+
+/* ---- Q4_K */
+/* Scales and minima of 6 bits in three words of every row (specification section 4), to the panel. */
+TH_INLINE void unpack_scales6(KqPanel *p, __m512i t0, __m512i t1, __m512i t2) {
+    const __m512i low6 = bytes_of(0x3F), low4 = bytes_of(0x0F), high2 = bytes_of(0x30);
+    __m512i sc[2], mn[2];
+    sc[0] = _mm512_and_si512(t0, low6);
+    mn[0] = _mm512_and_si512(t1, low6);
+    sc[1] = _mm512_or_si512(_mm512_and_si512(t2, low4), _mm512_and_si512(_mm512_srli_epi32(t0, 2), high2));
+    mn[1] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi32(t2, 4), low4),
+                            _mm512_and_si512(_mm512_srli_epi32(t1, 2), high2));
+    TH_UNROLL for (int g = 0; g < 8; g++) {
+        p->scale[g] = byte_to_i32(sc[g / 4], g % 4);
+        p->min[g] = bytes_to_pair(mn[g / 4], g % 4, g % 4);
+    }
+}
+
+TH_INLINE void unpack_q4k(KqPanel *p, const Rows16 *r, size_t at) {
+    __m512i v[4];
+    const __m512i low4 = bytes_of(0x0F);
+    turn4(v, r, at);
+    p->d = low_f16(v[0]);
+    p->dmin = high_f16(v[0]);
+    unpack_scales6(p, v[1], v[2], v[3]);
+    for (int c = 0; c < 4; c++) { /* 32 bytes: 32 low nibbles, then 32 high ones */
+        TH_UNROLL for (int half = 0; half < 2; half++) {
+            turn4(v, r, at + 16 + (size_t)c * 32 + (size_t)half * 16);
+            TH_UNROLL for (int j = 0; j < 4; j++) {
+                p->q[16 * c + 4 * half + j] = _mm512_and_si512(v[j], low4);
+                p->q[16 * c + 8 + 4 * half + j] = _mm512_and_si512(_mm512_srli_epi32(v[j], 4), low4);
+            }
+        }
+    }
+}
+
+static const KqShape q4k = {144, 8, 0, unpack_q4k};
+static void q4k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q4k, y, 0, w, stride, x, 0, cols, rows, 1);
+}
+static void q4k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+                     int rows, int T) {
+    kq_rows(q4k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+}
+const MatKernel th_q4k_avx512vnni = {ACT_Q8_K, q4k_row1, q4k_rows, "kq_avx512vnni"};
+
+/* ---- Q6_K */
+TH_INLINE void unpack_q6k(KqPanel *p, const Rows16 *r, size_t at) {
+    const __m512i low4 = bytes_of(0x0F), bits45 = bytes_of(0x30);
+    __m512i sc[4], lo[4], hi[4];
+    turn4(lo, r, at + 194); /* its last word ends in d */
+    p->d = high_f16(lo[3]);
+    p->dmin = _mm512_setzero_ps();
+    turn4(sc, r, at + 192);
+    TH_UNROLL for (int g = 0; g < 16; g++) {
+        __m512i v = _mm512_slli_epi32(sc[g / 4], 24 - 8 * ((unsigned)g % 4));
+        p->scale[g] = _mm512_srai_epi32(v, 24);
+    }
+    TH_UNROLL for (int h = 0; h < 8; h++)
+        p->min[h] = _mm512_or_si512(_mm512_slli_epi32(p->scale[2 * h + 1], 16),
+                                    _mm512_and_si512(p->scale[2 * h], _mm512_set1_epi32(0xFFFF)));
+    for (int i = 0; i < 4; i++) { /* n = i / 2: a half of 128 weights; i % 2: which 16 of its 32 columns of bytes */
+        size_t n = (size_t)i / 2, l = (size_t)i % 2 * 16;
+        turn4(hi, r, at + 128 + 32 * n + l);
+        TH_UNROLL for (int k = 0; k < 2; k++) {
+            turn4(lo, r, at + 64 * n + 32 * (size_t)k + l);
+            TH_UNROLL for (int j = 0; j < 4; j++) {
+                __m512i h0 = k ? _mm512_slli_epi32(hi[j], 2) : _mm512_slli_epi32(hi[j], 4);
+                __m512i h2 = k ? _mm512_srli_epi32(hi[j], 2) : hi[j];
+                __m512i *q = p->q + 32 * n + 8 * (size_t)k + l / 4 + j;
+                q[0] = _mm512_or_si512(_mm512_and_si512(lo[j], low4), _mm512_and_si512(h0, bits45));
+                q[16] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi32(lo[j], 4), low4), _mm512_and_si512(h2, bits45));
+            }
+        }
+    }
+}
+
+static const KqShape q6k = {210, 16, 5, unpack_q6k};
+static void q6k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q6k, y, 0, w, stride, x, 0, cols, rows, 1);
+}
+static void q6k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+                     int rows, int T) {
+    kq_rows(q6k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+}
+const MatKernel th_q6k_avx512vnni = {ACT_Q8_K, q6k_row1, q6k_rows, "kq_avx512vnni"};
+
+/* ---- Q2_K: a code of 2 bits times a scale of 4 fits a byte, so the panel holds the products and needs no scales. */
+TH_INLINE void unpack_q2k(KqPanel *p, const Rows16 *r, size_t at) {
+    const __m512i low2 = bytes_of(3), low4 = bytes_of(0x0F);
+    __m512i s[4], v[4], sc[16];
+    turn4(v, r, at + 68); /* its last word is d and dmin */
+    p->d = low_f16(v[3]);
+    p->dmin = high_f16(v[3]);
+    turn4(s, r, at);
+    TH_UNROLL for (int i = 0; i < 4; i++) {
+        __m512i mn = _mm512_and_si512(_mm512_srli_epi32(s[i], 4), low4), low = _mm512_and_si512(s[i], low4);
+        p->min[2 * i] = bytes_to_pair(mn, 0, 1);
+        p->min[2 * i + 1] = bytes_to_pair(mn, 2, 3);
+        TH_UNROLL for (int b = 0; b < 4; b++) sc[4 * i + b] = bytes_to_pair(low, b, b);
+    }
+    TH_UNROLL for (int i = 0; i < 4; i++) { /* 16 bytes: columns l .. l+15 of four groups in each half n */
+        int n = i / 2, l = i % 2 * 16;
+        turn4(v, r, at + 16 + 16 * (size_t)i);
+        TH_UNROLL for (int j = 0; j < 4; j++) {
+            TH_UNROLL for (int e = 0; e < 4; e++) {
+                __m512i q = _mm512_and_si512(_mm512_srli_epi32(v[e], 2 * (unsigned)j), low2);
+                p->q[32 * n + 8 * j + l / 4 + e] = _mm512_mullo_epi16(q, sc[8 * n + 2 * j + l / 16]);
+            }
+        }
+    }
+}
+
+static const KqShape q2k = {84, 1, 0, unpack_q2k};
+static void q2k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q2k, y, 0, w, stride, x, 0, cols, rows, 1);
+}
+static void q2k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+                     int rows, int T) {
+    kq_rows(q2k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+}
+const MatKernel th_q2k_avx512vnni = {ACT_Q8_K, q2k_row1, q2k_rows, "kq_avx512vnni"};
