@@ -7,7 +7,8 @@
  * Order of addition. Integer-dot types: per (row, token) one f32 accumulator starting at +0; the integer sum of a block
  * (super-block for the K types) is formed exactly, then enters by one fixed expression, blocks ascending:
  *     symmetric types      acc = fma(dw * dx, (float)n, acc)
- *     types with a minimum acc = fma(dw * dx, (float)n, acc); acc = fma(mw * dx, (float)m, acc)   (K types: -mw)
+ *     Q4_1, Q5_1           acc = fma(dw * dx, (float)n, acc); acc = fma(mw * dx, (float)s, acc)
+ *     K types with minimum acc = fma(dx, dw * (float)n - mw * (float)m, acc)
  * (the C kernel of a type is the definition; docs/KERNELS.md lists the expressions). T = 1, T > 1 and every instruction
  * set agree in every bit. Float types: 32 lanes, merged in a fixed tree, the same for T = 1 and T > 1. */
 #ifndef THIMBLE_KERNEL_H

@@ -108,12 +108,12 @@ TH_INLINE float add_super(float acc, const Super *u, bool has_min, const void *x
     float dx = th_act_d(x, cols)[b];
     int32_t n = 0;
     for (int g = 0; g < 16; g++) n += u->sc[g] * dot_i8(u->q + 16 * g, y + 16 * g, 16);
-    acc = th_fmaf(u->d * dx, (float)n, acc);
-    if (!has_min) return acc;
+    if (!has_min) return th_fmaf(u->d * dx, (float)n, acc);
     const int16_t *sums = th_act_s16(x, cols) + 16 * b;
     int32_t m = 0;
     for (int g = 0; g < 16; g++) m += u->mn[g] * sums[g];
-    return th_fmaf(-(u->dmin * dx), (float)m, acc);
+    /* Each product rounded alone: where scale * code equals the minimum throughout, the difference is exactly 0. */
+    return th_fmaf(dx, u->d * (float)n - u->dmin * (float)m, acc);
 }
 
 TH_INLINE void mat_super(MatJob j, UnpackSuper *unpack, size_t bytes, bool has_min) {

@@ -53,9 +53,13 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
         __m256 dx = _mm256_castsi256_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at));
         float *out = y + (size_t)t * y_stride;
         __m256 acc = first ? _mm256_setzero_ps() : _mm256_maskload_ps(out, rows);
-        if (s.offset_log) n[t] = _mm256_sub_epi32(n[t], _mm256_slli_epi32(m[t], s.offset_log));
-        acc = _mm256_fmadd_ps(_mm256_mul_ps(p->d, dx), _mm256_cvtepi32_ps(n[t]), acc);
-        if (!s.offset_log) acc = _mm256_fnmadd_ps(_mm256_mul_ps(p->dmin, dx), _mm256_cvtepi32_ps(m[t]), acc);
+        if (s.offset_log) {
+            n[t] = _mm256_sub_epi32(n[t], _mm256_slli_epi32(m[t], s.offset_log));
+            acc = _mm256_fmadd_ps(_mm256_mul_ps(p->d, dx), _mm256_cvtepi32_ps(n[t]), acc);
+        } else {
+            __m256 high = _mm256_mul_ps(p->d, _mm256_cvtepi32_ps(n[t]));
+            acc = _mm256_fmadd_ps(dx, _mm256_sub_ps(high, _mm256_mul_ps(p->dmin, _mm256_cvtepi32_ps(m[t]))), acc);
+        }
         _mm256_maskstore_ps(out, rows, acc);
     }
 }

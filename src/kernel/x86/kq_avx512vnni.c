@@ -49,9 +49,13 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
         __m512 dx = _mm512_castsi512_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at));
         float *out = y + (size_t)t * y_stride;
         __m512 acc = first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(rows, out);
-        if (s.offset_log) n[t] = _mm512_sub_epi32(n[t], _mm512_slli_epi32(m[t], (unsigned)s.offset_log));
-        acc = _mm512_fmadd_ps(_mm512_mul_ps(p->d, dx), _mm512_cvtepi32_ps(n[t]), acc);
-        if (!s.offset_log) acc = _mm512_fnmadd_ps(_mm512_mul_ps(p->dmin, dx), _mm512_cvtepi32_ps(m[t]), acc);
+        if (s.offset_log) {
+            n[t] = _mm512_sub_epi32(n[t], _mm512_slli_epi32(m[t], (unsigned)s.offset_log));
+            acc = _mm512_fmadd_ps(_mm512_mul_ps(p->d, dx), _mm512_cvtepi32_ps(n[t]), acc);
+        } else {
+            __m512 high = _mm512_mul_ps(p->d, _mm512_cvtepi32_ps(n[t]));
+            acc = _mm512_fmadd_ps(dx, _mm512_sub_ps(high, _mm512_mul_ps(p->dmin, _mm512_cvtepi32_ps(m[t]))), acc);
+        }
         _mm512_mask_storeu_ps(out, rows, acc);
     }
 }
