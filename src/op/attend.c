@@ -1,0 +1,389 @@
+/* attend.c: attention of the pass's rows over their caches.
+ *
+ * Positions are cut into ranges of RANGE, aligned to absolute positions. A range gives, for one (row, head), its largest
+ * score m, the sum s of exp(score - m) and the weighted sum o of its values; ranges are merged in ascending order. What a
+ * range computes depends on the row's position, the window and the cached values alone, and K and V of the pass itself are
+ * read back as the cache rounded them: so T, the split of a prompt, threads, and whether ranges are walked one after
+ * another (many rows) or handed out (one row, long past) cannot show in the bits. Positions that a row does not see are
+ * left out, not weighed with zero. K and V are widened to binary32 in small chunks that all heads of the KV head and all
+ * rows of a tile share. */
+#include <assert.h>
+#include <math.h>
+
+#include "base/num.h"
+#include "op/op.h"
+
+enum {
+    RANGE = 256,   /* part of the result's definition: never derive it from threads, T or context */
+    CHUNK = 32,    /* positions widened at once; divides RANGE */
+    TILE = 8,      /* rows that share a widened chunk */
+    WAVE = 16,     /* ranges handed out at once when there are few rows */
+    SPREAD_ROWS = 4 /* at most this many rows are worth handing out by ranges */
+};
+
+typedef struct Tile {
+    int row, n; /* rows of one sequence, consecutive */
+} Tile;
+
+/* Buffers of one worker; G = H / Hk heads, rows <= TILE. */
+typedef struct Work {
+    float *chunk;  /* [CHUNK][max(D, Dv)] */
+    float *scores; /* [rows * G][RANGE]   */
+    float *acc;    /* [rows * G][Dv]      */
+    float *max, *sum, *total_max, *total_sum; /* [rows * G] */
+} Work;
+
+typedef struct Attend {
+    const Pass *p;
+    const AttendSpec *a;
+    const KvCache *cache;
+    const float *q;
+    float *out;
+    const Tile *tiles;
+    Work *work;
+    int G;
+    /* handing out ranges */
+    float *parts; /* [rows][H][WAVE][Dv + 2] */
+    int wave, n_wave;
+} Attend;
+
+static int first_visible(const AttendSpec *a, int position) {
+    return a->window > 0 ? th_max_int(0, position - a->window + 1) : 0;
+}
+
+/* ---- cached values ------------------------------------------------------------------------------------------------ */
+
+enum { Q8_BLOCK = 32, Q8_BYTES = 34 }; /* f16 scale, 32 integers */
+
+size_t th_cache_value_bytes(int cache_type, int n) {
+    switch (cache_type) {
+    case THIMBLE_CACHE_F32: return (size_t)n * 4;
+    case THIMBLE_CACHE_Q8_0: return (size_t)(n / Q8_BLOCK) * Q8_BYTES;
+    default: return (size_t)n * 2;
+    }
+}
+
+static void store_q8(char *dst, const float *x, int n) {
+    for (int b = 0; b < n / Q8_BLOCK; b++, dst += Q8_BYTES, x += Q8_BLOCK) {
+        float max = 0;
+        for (int i = 0; i < Q8_BLOCK; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+        uint16_t d = th_f32_to_f16(max / 127.0f);
+        float inverse = th_f16_to_f32(d) > 0 ? 1.0f / th_f16_to_f32(d) : 0;
+        memcpy(dst, &d, 2);
+        for (int i = 0; i < Q8_BLOCK; i++) {
+            float q = rintf(x[i] * inverse);
+            dst[2 + i] = (char)(signed char)(q > 127 ? 127 : q < -127 ? -127 : q == q ? q : 0);
+        }
+    }
+}
+
+static void load_q8(float *dst, const char *src, size_t n) {
+    for (size_t b = 0; b < n / Q8_BLOCK; b++, src += Q8_BYTES, dst += Q8_BLOCK) {
+        uint16_t d;
+        memcpy(&d, src, 2);
+        for (int i = 0; i < Q8_BLOCK; i++) dst[i] = th_f16_to_f32(d) * (float)(signed char)src[2 + i];
+    }
+}
+
+static void store_values(const Kernels *k, int type, char *dst, const float *x, int n) {
+    if (type == THIMBLE_CACHE_F32) memcpy(dst, x, (size_t)n * 4);
+    else if (type == THIMBLE_CACHE_Q8_0) store_q8(dst, x, n);
+    else k->vec.to_f16((uint16_t *)(void *)dst, x, n);
+}
+
+static void load_values(const Kernels *k, int type, float *dst, const char *src, size_t n) {
+    if (type == THIMBLE_CACHE_F32) memcpy(dst, src, n * 4);
+    else if (type == THIMBLE_CACHE_Q8_0) load_q8(dst, src, n);
+    else k->vec.from_f16(dst, (const uint16_t *)(const void *)src, (int)n);
+}
+
+/* Vectors of n values at positions [begin, end) of one KV head, widened; at most CHUNK of them. */
+static const float *load_chunk(const Attend *j, const char *base, const KvCache *c, int kv_head, int n, int begin, int end,
+                               float *buffer) {
+    size_t bytes = th_cache_value_bytes(j->a->cache_type, n);
+    base += (size_t)kv_head * (size_t)c->n_cells * bytes;
+    for (int at = begin; at < end;) {
+        int cell = at % c->n_cells, run = th_min_int(end - at, c->n_cells - cell);
+        const char *src = base + (size_t)cell * bytes;
+        if (j->a->cache_type == THIMBLE_CACHE_F32 && run == end - begin) return (const float *)(const void *)src;
+        load_values(j->p->k, j->a->cache_type, buffer + (size_t)(at - begin) * (size_t)n, src, (size_t)run * (size_t)n);
+        at += run;
+    }
+    return buffer;
+}
+
+typedef struct Store {
+    const Pass *p;
+    const AttendSpec *a;
+    const KvCache *cache;
+    const float *k, *v;
+} Store;
+
+static void store_rows(void *arg, int worker, int begin, int end) {
+    (void)worker;
+    const Store *s = arg;
+    const AttendSpec *a = s->a;
+    size_t k_bytes = th_cache_value_bytes(a->cache_type, a->D), v_bytes = th_cache_value_bytes(a->cache_type, a->Dv);
+    for (int t = begin; t < end; t++) {
+        const KvCache *c = &s->cache[t];
+        size_t cell = (size_t)(s->p->rows[t].position % c->n_cells);
+        for (int h = 0; h < a->Hk; h++) {
+            size_t head = (size_t)t * (size_t)a->Hk + (size_t)h, slot = (size_t)h * (size_t)c->n_cells + cell;
+            store_values(s->p->k, a->cache_type, c->k + slot * k_bytes, s->k + head * (size_t)a->D, a->D);
+            store_values(s->p->k, a->cache_type, c->v + slot * v_bytes, s->v + head * (size_t)a->Dv, a->Dv);
+        }
+    }
+}
+
+void th_attend_store(Pass *p, const AttendSpec *a, const KvCache *cache, const float *k, const float *v) {
+    Store s = {p, a, cache, k, v};
+    if (p->T < 4) store_rows(&s, 0, 0, p->T);
+    else th_pool_run(p->pool, store_rows, &s, p->T);
+}
+
+/* ---- one range of one tile and KV head ---------------------------------------------------------------------------- */
+
+/* What a row sees of [begin, end). */
+typedef struct Span {
+    int begin, end;
+} Span;
+static Span visible(const Attend *j, int row, int begin, int end) {
+    int position = j->p->rows[row].position, first = first_visible(j->a, position);
+    return (Span){th_max_int(begin, first), th_min_int(end, position + 1)};
+}
+/* What any row of the tile sees of it. */
+static Span tile_visible(const Attend *j, Tile t, int begin, int end) {
+    return (Span){visible(j, t.row, begin, end).begin, visible(j, t.row + t.n - 1, begin, end).end};
+}
+
+static void score_chunk(const Attend *j, Tile t, int kv_head, int range, Span c, Work *w) {
+    const AttendSpec *a = j->a;
+    const KvCache *cache = &j->cache[t.row];
+    const float *k = load_chunk(j, cache->k, cache, kv_head, a->D, c.begin, c.end, w->chunk);
+    for (int i = 0; i < t.n; i++) {
+        Span s = visible(j, t.row + i, c.begin, c.end);
+        for (int g = 0; g < j->G; g++) {
+            size_t head = (size_t)(t.row + i) * (size_t)a->H + (size_t)(kv_head * j->G + g);
+            const float *q = j->q + head * (size_t)a->D;
+            float *scores = w->scores + (size_t)(i * j->G + g) * RANGE - range;
+            for (int at = s.begin; at < s.end; at++)
+                scores[at] = a->scale * j->p->k->vec.dot_f32(q, k + (size_t)(at - c.begin) * (size_t)a->D, a->D);
+        }
+    }
+}
+
+static void weigh_chunk(const Attend *j, Tile t, int kv_head, int range, Span c, Work *w) {
+    const AttendSpec *a = j->a;
+    const KvCache *cache = &j->cache[t.row];
+    const float *v = load_chunk(j, cache->v, cache, kv_head, a->Dv, c.begin, c.end, w->chunk);
+    for (int i = 0; i < t.n; i++) {
+        Span s = visible(j, t.row + i, c.begin, c.end);
+        for (int g = 0; g < j->G; g++) {
+            const float *weights = w->scores + (size_t)(i * j->G + g) * RANGE - range;
+            float *acc = w->acc + (size_t)(i * j->G + g) * (size_t)a->Dv;
+            for (int at = s.begin; at < s.end; at++)
+                j->p->k->vec.axpy_f32(acc, weights[at], v + (size_t)(at - c.begin) * (size_t)a->Dv, a->Dv);
+        }
+    }
+}
+
+/* Scores of a range to weights; max and sum of each (row, head). A row that sees nothing of it gets sum 0. */
+static void weigh_scores(const Attend *j, Tile t, int range, Work *w) {
+    const VecKernel *vec = &j->p->k->vec;
+    float cap = j->a->softcap;
+    for (int i = 0; i < t.n; i++) {
+        Span s = visible(j, t.row + i, range, range + RANGE);
+        for (int g = 0; g < j->G; g++) {
+            int at = i * j->G + g;
+            float *scores = w->scores + (size_t)at * RANGE + (s.begin - range);
+            int n = s.end - s.begin;
+            w->max[at] = -INFINITY, w->sum[at] = 0;
+            if (n <= 0) continue;
+            if (cap > 0)
+                for (int c = 0; c < n; c++) scores[c] = cap * tanhf(scores[c] / cap);
+            w->max[at] = vec->max(scores, n);
+            w->sum[at] = vec->exp_sub(scores, w->max[at], n);
+        }
+    }
+}
+
+static void attend_range(const Attend *j, Tile t, int kv_head, int range, Work *w) {
+    Span all = tile_visible(j, t, range, range + RANGE);
+    memset(w->acc, 0, (size_t)(t.n * j->G) * (size_t)j->a->Dv * sizeof *w->acc);
+    for (int c = range; c < all.end; c += CHUNK) {
+        Span s = tile_visible(j, t, c, c + CHUNK);
+        if (s.begin < s.end) score_chunk(j, t, kv_head, range, s, w);
+    }
+    weigh_scores(j, t, range, w);
+    for (int c = range; c < all.end; c += CHUNK) {
+        Span s = tile_visible(j, t, c, c + CHUNK);
+        if (s.begin < s.end) weigh_chunk(j, t, kv_head, range, s, w);
+    }
+}
+
+/* Adds a range's (m, s, o) to the running ones. */
+static void merge(float *max, float *sum, float *out, float m, float s, const float *o, int n) {
+    if (s == 0) return; /* nothing was visible: not even a multiplication by one */
+    float top = *max > m ? *max : m;
+    float old = expf(*max - top), new = expf(m - top);
+    *max = top;
+    *sum = *sum * old + s * new;
+    for (int i = 0; i < n; i++) out[i] = out[i] * old + o[i] * new;
+}
+
+/* The sink joins the denominator only; then out = o / s. */
+static void finish(float max, float sum, float *out, const float *sink, int n) {
+    if (sink) {
+        float top = max > *sink ? max : *sink, old = expf(max - top);
+        sum = sum * old + expf(*sink - top);
+        for (int i = 0; i < n; i++) out[i] *= old;
+    }
+    float inverse = 1.0f / sum;
+    for (int i = 0; i < n; i++) out[i] *= inverse;
+}
+
+/* ---- many rows: a worker walks the ranges of a tile --------------------------------------------------------------- */
+
+static void attend_tile(const Attend *j, Tile t, int kv_head, Work *w) {
+    const AttendSpec *a = j->a;
+    int n = t.n * j->G;
+    for (int i = 0; i < n; i++) w->total_max[i] = -INFINITY, w->total_sum[i] = 0;
+    for (int i = 0; i < t.n; i++)
+        memset(j->out + ((size_t)(t.row + i) * (size_t)a->H + (size_t)(kv_head * j->G)) * (size_t)a->Dv, 0,
+               (size_t)j->G * (size_t)a->Dv * sizeof(float));
+    int end = j->p->rows[t.row + t.n - 1].position + 1;
+    int range = first_visible(a, j->p->rows[t.row].position) / RANGE * RANGE;
+    for (; range < end; range += RANGE) {
+        attend_range(j, t, kv_head, range, w);
+        for (int i = 0; i < n; i++) {
+            size_t head = (size_t)(t.row + i / j->G) * (size_t)a->H + (size_t)(kv_head * j->G + i % j->G);
+            merge(&w->total_max[i], &w->total_sum[i], j->out + head * (size_t)a->Dv, w->max[i], w->sum[i],
+                  w->acc + (size_t)i * (size_t)a->Dv, a->Dv);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        int h = kv_head * j->G + i % j->G;
+        finish(w->total_max[i], w->total_sum[i],
+               j->out + ((size_t)(t.row + i / j->G) * (size_t)a->H + (size_t)h) * (size_t)a->Dv,
+               a->sinks ? &a->sinks[h] : NULL, a->Dv);
+    }
+}
+
+static void attend_tiles(void *arg, int worker, int begin, int end) {
+    const Attend *j = arg;
+    for (int i = begin; i < end; i++) attend_tile(j, j->tiles[i / j->a->Hk], i % j->a->Hk, &j->work[worker]);
+}
+
+/* ---- few rows: ranges are handed out, a wave at a time ------------------------------------------------------------- */
+
+static float *part_at(const Attend *j, int row, int head, int range) {
+    size_t at = ((size_t)row * (size_t)j->a->H + (size_t)head) * WAVE + (size_t)range;
+    return j->parts + at * (size_t)(j->a->Dv + 2);
+}
+
+/* Items: rows x KV heads x ranges of the wave; a tile here is one row. */
+static void attend_parts(void *arg, int worker, int begin, int end) {
+    const Attend *j = arg;
+    Work *w = &j->work[worker];
+    for (int i = begin; i < end; i++) {
+        int range = i % j->n_wave, kv_head = i / j->n_wave % j->a->Hk, row = i / j->n_wave / j->a->Hk;
+        attend_range(j, (Tile){row, 1}, kv_head, j->wave + range * RANGE, w);
+        for (int g = 0; g < j->G; g++) {
+            float *part = part_at(j, row, kv_head * j->G + g, range);
+            part[0] = w->max[g], part[1] = w->sum[g];
+            memcpy(part + 2, w->acc + (size_t)g * (size_t)j->a->Dv, (size_t)j->a->Dv * sizeof *part);
+        }
+    }
+}
+
+static void attend_spread(Pass *p, Attend *j, float *totals) {
+    const AttendSpec *a = j->a;
+    int n = p->T * a->H, begin = first_visible(a, p->rows[0].position), end = 0;
+    for (int t = 0; t < p->T; t++) {
+        begin = th_min_int(begin, first_visible(a, p->rows[t].position));
+        end = th_max_int(end, p->rows[t].position + 1);
+    }
+    for (int i = 0; i < n; i++) totals[2 * i] = -INFINITY, totals[2 * i + 1] = 0;
+    memset(j->out, 0, (size_t)n * (size_t)a->Dv * sizeof(float));
+    for (int wave = begin / RANGE * RANGE; wave < end; wave += WAVE * RANGE) {
+        j->wave = wave;
+        j->n_wave = th_min_int(WAVE, (end - wave + RANGE - 1) / RANGE);
+        th_pool_run(p->pool, attend_parts, j, p->T * a->Hk * j->n_wave);
+        for (int i = 0; i < n; i++)
+            for (int r = 0; r < j->n_wave; r++) {
+                const float *part = part_at(j, i / a->H, i % a->H, r);
+                merge(&totals[2 * i], &totals[2 * i + 1], j->out + (size_t)i * (size_t)a->Dv, part[0], part[1], part + 2,
+                      a->Dv);
+            }
+    }
+    for (int i = 0; i < n; i++)
+        finish(totals[2 * i], totals[2 * i + 1], j->out + (size_t)i * (size_t)a->Dv,
+               a->sinks ? &a->sinks[i % a->H] : NULL, a->Dv);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+
+static size_t work_floats(const AttendSpec *a, int rows, size_t part[4]) {
+    size_t n = (size_t)rows * (size_t)(a->H / a->Hk);
+    part[0] = (size_t)CHUNK * (size_t)th_max_int(a->D, a->Dv);
+    part[1] = n * RANGE;
+    part[2] = n * (size_t)a->Dv;
+    part[3] = n;
+    size_t total = 0;
+    for (int i = 0; i < 4; i++) total += th_scratch_f32_size(part[i]) * (i == 3 ? 4 : 1);
+    return total;
+}
+
+size_t th_attend_scratch(const AttendSpec *a, int T, int threads) {
+    size_t part[4], rows = (size_t)th_min_int(T, SPREAD_ROWS);
+    return th_scratch_size((size_t)T * sizeof(Tile)) + th_scratch_size((size_t)threads * sizeof(Work)) +
+           (size_t)threads * work_floats(a, th_min_int(T, TILE), part) +
+           th_scratch_f32_size(rows * (size_t)a->H * WAVE * (size_t)(a->Dv + 2)) +
+           th_scratch_f32_size(2 * rows * (size_t)a->H);
+}
+
+static Work *make_work(Pass *p, const AttendSpec *a, int threads) {
+    size_t part[4];
+    work_floats(a, th_min_int(p->T, TILE), part);
+    Work *work = th_scratch_take(p, (size_t)threads * sizeof *work);
+    for (int i = 0; i < threads; i++) {
+        work[i].chunk = th_scratch_f32(p, part[0]);
+        work[i].scores = th_scratch_f32(p, part[1]);
+        work[i].acc = th_scratch_f32(p, part[2]);
+        work[i].max = th_scratch_f32(p, part[3]);
+        work[i].sum = th_scratch_f32(p, part[3]);
+        work[i].total_max = th_scratch_f32(p, part[3]);
+        work[i].total_sum = th_scratch_f32(p, part[3]);
+    }
+    return work;
+}
+
+/* Rows of one sequence with ascending positions, up to TILE of them, from the last to the first: later rows see more, so
+ * the largest pieces of work are handed out first. */
+static int make_tiles(const Pass *p, Tile *tiles) {
+    int n = 0;
+    for (int row = p->T; row > 0;) {
+        int begin = row - 1;
+        while (begin > 0 && row - begin < TILE && p->rows[begin - 1].seq == p->rows[row - 1].seq) begin--;
+        tiles[n++] = (Tile){begin, row - begin};
+        row = begin;
+    }
+    return n;
+}
+
+void th_attend(Pass *p, const AttendSpec *a, const KvCache *cache, float *out, const float *q) {
+    size_t mark = th_scratch_mark(p);
+    int threads = th_pool_threads(p->pool), longest = 0;
+    Tile *tiles = th_scratch_take(p, (size_t)p->T * sizeof *tiles);
+    Attend j = {.p = p, .a = a, .cache = cache, .q = q, .out = out, .tiles = tiles, .G = a->H / a->Hk,
+                .work = make_work(p, a, threads)};
+    int n = make_tiles(p, tiles) * a->Hk;
+    for (int t = 0; t < p->T; t++) longest = th_max_int(longest, p->rows[t].position);
+    if (p->T <= SPREAD_ROWS && threads > 1 && n < 4 * threads && longest >= RANGE) {
+        j.parts = th_scratch_f32(p, (size_t)p->T * (size_t)a->H * WAVE * (size_t)(a->Dv + 2));
+        attend_spread(p, &j, th_scratch_f32(p, 2 * (size_t)p->T * (size_t)a->H));
+    } else {
+        th_pool_run_grain(p->pool, attend_tiles, &j, n, 1);
+    }
+    th_scratch_reset(p, mark);
+}
