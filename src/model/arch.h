@@ -13,7 +13,8 @@ struct Arch {
     bool (*read)(Hparams *hp, const Gguf *g, Err *err);
     /* What layer il is made of. Pure. */
     void (*layer)(const Hparams *hp, int il, LayerSpec *out);
-    const char *final_norm; /* NULL: "output_norm.weight" */
+    const char *final_norm; /* NULL: "output_norm" */
+    bool rope_factors;      /* honours rope_freqs and rope_factors_* tensors */
 };
 
 const Arch *th_arch_find(Str name); /* NULL: unknown */

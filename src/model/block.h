@@ -26,16 +26,37 @@ typedef struct LayerSpec {
     bool shared_gated;    /* shared expert weighed by sigmoid(ffn_gate_inp_shexp . x) */
 } LayerSpec;
 
+/* What a block needs to take its tensors (bind.c). */
+typedef struct Binder {
+    const Hparams *hp;
+    Weights *ws;
+    const Kernels *kernels;
+    Arena *arena; /* of the model: private records */
+    int layer;    /* -1: tensors of the whole model */
+    Err *err;
+} Binder;
+/* What a pass of T tokens is measured with. */
+typedef struct PassSize {
+    int context, T, threads, cache_type;
+    int experts; /* Pass.experts_override */
+} PassSize;
+
 struct Block {
     const char *name;
-    /* Takes its tensors IN THE ORDER THEY RUN; allocates its private record from the model's arena into l->mix or l->ffn. */
-    bool (*bind)(void **priv, const Layer *l, const Hparams *hp, Weights *ws, Arena *arena, Err *err);
+    /* Takes its tensors IN THE ORDER THEY RUN; allocates its private record from the model's arena. */
+    bool (*bind)(void **priv, const Layer *l, Binder *b);
     /* Bytes a sequence keeps for this layer with `context` tokens and passes of at most `batch`. NULL: 0. */
     uint64_t (*state)(const void *priv, const Layer *l, int context, int batch, int cache_type);
-    /* Bytes of scratch for a pass of T tokens. */
-    uint64_t (*scratch)(const void *priv, const Layer *l, int context, int T, int threads);
+    /* Bytes of scratch for a pass. */
+    uint64_t (*scratch)(const void *priv, const Layer *l, const PassSize *size);
+    /* May positions >= length of s be forgotten? NULL: always. (Going back to 0 is always allowed.) */
+    bool (*can_rewind)(const void *priv, const Layer *l, const SeqState *s, int length);
+    /* Memory of a sequence that starts anew; NULL: nothing to do. */
+    void (*reset)(const void *priv, const Layer *l, SeqState *s);
     /* y [T][E] = block(x [T][E]); x is already normalised and stays untouched. False with p->err. */
     bool (*forward)(Pass *p, const void *priv, const Layer *l, float *y, const float *x);
+    /* Reads ahead what this layer would probably use for hidden x [E] of an earlier layer. NULL: nothing. */
+    void (*guess)(Pass *p, const void *priv, const Layer *l, const float *x);
 };
 
 struct Layer {
@@ -43,11 +64,26 @@ struct Layer {
     const Hparams *hp;
     LayerSpec spec;
     void *mix, *ffn;               /* private records of the blocks */
-    const Weight *mix_norm, *ffn_norm, *mix_post_norm, *ffn_post_norm;
+    const float *mix_norm, *ffn_norm, *mix_post_norm, *ffn_post_norm; /* after load */
+    const Weight *norm[4];         /* their weights, in that order */
     const Layer *next;             /* NULL after the last: for look-ahead */
-    int kv_slot;                   /* which cache of a SeqState; -1: none */
 };
 
 extern const Block th_block_attn, th_block_ffn, th_block_moe;
+
+/* ---- bind.c: taking tensors by their short name ("attn_q": "blk.<layer>.attn_q.weight") ----------------------------- */
+
+/* A matrix cols -> rows with its companions; checks shape, and that a kernel serves its type. flags: WEIGHT_OPTIONAL
+ * leaves l->w NULL; WEIGHT_EMBED is passed on. */
+bool th_bind_linear(Binder *b, const char *name, int64_t cols, int64_t rows, int flags, Linear *l);
+/* A resident f32 vector or small matrix; `suffix` is ".weight", ".bias" or "". */
+bool th_bind_vector(Binder *b, const char *name, const char *suffix, int64_t cols, int64_t rows, int flags,
+                    const Weight **out);
+/* One matrix per expert, for a bundle. */
+bool th_bind_experts(Binder *b, const char *name, int64_t cols, int64_t rows, int flags, const Weight **out);
+bool th_bind_has(const Binder *b, const char *name);
+/* Zeroed private record from the model's arena. */
+void *th_bind_record(Binder *b, size_t bytes);
+static inline const float *th_vector(const Weight *w) { return w ? th_weights_f32(w) : NULL; }
 
 #endif

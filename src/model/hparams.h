@@ -4,7 +4,8 @@
 
 #include "gguf/gguf.h"
 
-enum { MAX_LAYERS = 1024, MAX_EXPERTS = 4096 };
+enum { MAX_LAYERS = 1024, MAX_EXPERTS = 4096, MAX_EXPERTS_USED = 256 };
+enum { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_YARN, ROPE_SCALING_LONGROPE };
 
 typedef struct Arch Arch;
 
@@ -23,13 +24,17 @@ typedef struct Hparams {
     float eps;
     LayerNumbers *layer;     /* [n_layer_all] */
     /* rope */
-    double freq_base, freq_base_swa, freq_scale; /* freq_scale = 1/s */
-    int rope_scaling;        /* 0 none/linear, 1 yarn, 2 longrope */
-    double rope_factor, attn_factor, yarn_ext, yarn_beta_fast, yarn_beta_slow;
+    double freq_base, freq_base_swa;
+    int rope_scaling;        /* ROPE_SCALING_* */
+    double rope_factor;      /* s; 1: none */
+    double attn_factor, yarn_ext /* < 0: by type */, yarn_beta_fast, yarn_beta_slow;
+    bool has_yarn_log;       /* yarn_log_multiplier is there: it replaces the YaRN magnitude (deepseek2) */
+    double yarn_log;
     int n_ctx_orig;
     /* attention */
     int window;
-    float attn_scale, attn_softcap, final_softcap;
+    float attn_scale;        /* 0: 1/sqrt(D) */
+    float attn_softcap, final_softcap;
     /* experts */
     int n_expert, n_expert_used, ff_expert, ff_shared, n_shared, n_groups, n_groups_used, gating, n_dense_lead;
     float expert_scale;
@@ -42,5 +47,15 @@ typedef struct Hparams {
 /* Reads what all architectures share, then the architecture's own. Arrays from g's arena. E_UNSUPPORTED names an unknown
  * architecture and lists the known ones. n_vocab comes from token_embd.weight. */
 bool th_hparams_read(Hparams *hp, Gguf *g, Err *err);
+
+/* For the files in arch/: getters of "<architecture>.<key>"; *out stays when the key is absent. */
+bool th_hparams_int(const Hparams *hp, const Gguf *g, const char *key, int64_t min, int64_t max, int *out, Err *err);
+bool th_hparams_real(const Hparams *hp, const Gguf *g, const char *key, double min, double max, float *out, Err *err);
+bool th_hparams_bool(const Hparams *hp, const Gguf *g, const char *key, bool *out, Err *err);
+bool th_hparams_has(const Hparams *hp, const Gguf *g, const char *key);
+/* Marks sliding layers from attention.sliding_window_pattern (number or BOOL array; `pattern` if absent), section 4.2. */
+bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err);
+/* E_FORMAT unless there are experts and their numbers fit together; fills the width from F / K or F when absent. */
+bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err);
 
 #endif

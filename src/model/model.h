@@ -5,10 +5,12 @@
 #include "model/arch.h"
 #include "model/state.h"
 
+enum { AUTO_BATCH = 512, MOST_BATCH = 4096, MOST_SESSIONS = 256 };
+
 typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except where said */
     uint64_t budget;
     bool budget_explicit;
-    int threads, context /* 0: auto */, sessions, batch /* 0: auto */, cache_type, experts;
+    int threads, context /* 0: auto */, sessions, batch /* 0: auto; otherwise an upper bound */, cache_type, experts;
     float route_bias;
     unsigned isa;
     WeightsOptions weights;
@@ -24,38 +26,44 @@ struct Model {
     Pool *pool;
     Weights *ws;
     Layer *layers;           /* [hp.n_layer] */
-    const Weight *embd, *head, *final_norm, *head_bias;
-    Rope rope[2];            /* full, sliding */
-    int context, batch, threads;
+    const Weight *embd, *final_norm;
+    Linear head;
+    const Weight *rope_factors[3]; /* rope_freqs, rope_factors_long, rope_factors_short; NULL: absent */
+    Rope rope[MAX_ROPES];    /* full, sliding */
+    double *rope_freq[MAX_ROPES];
+    int n_ropes;
+    int context, batch, threads; /* batch: most rows of one pass, at least options.sessions */
     Scratch scratch;
-    void *scratch_memory;
-    PassRow *rows;           /* [max(batch, sessions)] */
+    uint64_t reserve;        /* entered in the budget by load */
+    PassRow *rows;           /* [batch] */
     RouteStats route_stats;
-    uint64_t moved;
+    uint64_t moved;          /* weight bytes used by all passes so far */
 };
 
 typedef struct ModelPlan {
     uint64_t floor;          /* for options.context (512 or trained length if 0), batch 1 */
     bool fits;
     int context, max_context, batch;
-    uint64_t metadata, kv, scratch, reserve;
+    uint64_t metadata, kv, scratch, reserve; /* metadata includes `extra`; kv is that of all sessions */
     WeightsPlan weights;
     WeightsNeed need;
 } ModelPlan;
 
 /* Steps of opening; each may be the last. bind reads no weight bytes; plan is pure; load takes the memory. extra:
- * bytes of the budget that others will take (tokenizer, session objects). */
+ * bytes of the budget that others will take (tokenizer, session objects, logits: th_model_logit_rows x V floats). */
 bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err);
 bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err); /* true with fits == false below the floor */
 bool th_model_load(Model *m, const ModelPlan *plan, Err *err);
 void th_model_close(Model *m); /* accepts any half-built Model */
 
-/* One pass over T rows (T <= m->batch, tokens checked by the caller). hidden [T][E], post-final-norm, is left in scratch
- * and *hidden points to it until th_model_finish. */
+/* One pass over T rows (T <= m->batch; tokens in [0, V); each row's position = its sequence's length + how many rows of
+ * that sequence come before it: E_ARG otherwise). hidden [T][E], post-final-norm, is left in scratch and *hidden points
+ * to it until th_model_finish. On success the sequences' lengths have moved; on failure they have not. */
 bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err);
-/* logits [n][V] for rows pick[0..n) of the hidden states of the last forward. */
+/* logits [n][V] for rows pick[0..n) of the hidden states of the last forward; n <= th_model_logit_rows. */
 bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err);
 void th_model_finish(Model *m); /* releases the pass's scratch */
-int th_model_logit_rows(const Model *m); /* how many rows th_model_logits should be given at once */
+/* How many rows th_model_logits should be given at once: as many as fit about 1 MiB of logits. Known after bind. */
+int th_model_logit_rows(const Model *m);
 
 #endif

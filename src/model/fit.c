@@ -1,0 +1,117 @@
+/* fit.c: what a budget buys: context, batch, and what is left for weights.
+ *
+ *   budget = metadata + reserve + KV (all sessions) + scratch + weights
+ *
+ * The floor has batch 1, the context asked for (512 if none was) and the least the weights need. What is above it goes
+ * first to keeping weights in memory; a longer context (when none was asked for) and a larger batch take what that leaves,
+ * or else a fixed share, so that neither starves the other. Everything is computed from shapes; nothing is taken. */
+#include "model/model.h"
+#include "os/vm.h"
+
+enum { FLOOR_CONTEXT = 512, AUTO_CONTEXT = 4096 };
+/* Code, libraries, stacks, allocator slack: measured, see docs/MEMORY.md. */
+static const uint64_t RESERVE = 10 * 1024 * 1024, RESERVE_PER_THREAD = 400 * 1024;
+/* Shares of what is above the floor that context and batch may take when weights have to leave memory for them. */
+enum { CONTEXT_SHARE = 4, BATCH_SHARE = 8 };
+
+static uint64_t scratch_bytes(const Model *m, int context, int T) {
+    const Hparams *hp = &m->hp;
+    PassSize size = {.context = context, .T = T, .threads = m->threads, .cache_type = m->options.cache_type,
+                     .experts = m->options.experts};
+    uint64_t stream = th_scratch_f32_size((size_t)T * (size_t)hp->n_embd), blocks = th_embed_scratch(T);
+    for (int il = 0; il < hp->n_layer; il++) {
+        const Layer *l = &m->layers[il];
+        uint64_t mix = l->spec.mix->scratch(l->mix, l, &size), ffn = l->spec.ffn->scratch(l->ffn, l, &size);
+        blocks = th_max_size(blocks, th_max_size(mix, ffn));
+    }
+    uint64_t ropes = (uint64_t)m->n_ropes * th_scratch_f32_size((size_t)T * (size_t)hp->n_rot);
+    int n = th_min_int(T, th_model_logit_rows(m));
+    uint64_t head = th_scratch_f32_size((size_t)n * (size_t)hp->n_embd) + th_prepare_scratch(hp->n_embd, n);
+    return th_vm_rounded(stream + th_max_size(2 * stream + ropes + blocks, head), false);
+}
+
+static uint64_t state_bytes(const Model *m, int context, int batch) {
+    uint64_t bytes;
+    if (!th_size_mul(th_state_bytes(m, context, batch), (uint64_t)m->options.sessions, &bytes)) return UINT64_MAX / 4;
+    return bytes;
+}
+
+/* Everything but weights; saturated far above any budget rather than wrapped. */
+static uint64_t others(const Model *m, const ModelPlan *plan, int context, int batch) {
+    uint64_t bytes = plan->metadata + plan->reserve + scratch_bytes(m, context, batch);
+    return th_size_add(bytes, state_bytes(m, context, batch), &bytes) ? bytes : UINT64_MAX / 2;
+}
+
+typedef struct Search {
+    const Model *m;
+    const ModelPlan *plan;
+    uint64_t most; /* for everything but weights */
+    int context, batch; /* the one that is not searched for */
+} Search;
+static bool context_fits(const Search *s, int context) { return others(s->m, s->plan, context, s->batch) <= s->most; }
+static bool batch_fits(const Search *s, int batch) { return others(s->m, s->plan, s->context, batch) <= s->most; }
+
+/* Largest n in [low, high] that fits; low - 1 if not even low does. */
+static int largest(const Search *s, bool (*fits)(const Search *s, int n), int low, int high) {
+    if (!fits(s, low)) return low - 1;
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (fits(s, middle)) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+/* What context or batch may take beyond `taken`: what full residence leaves, or a share of what the floor leaves. */
+static uint64_t allowance(const Model *m, const ModelPlan *plan, uint64_t taken, int share) {
+    uint64_t budget = m->options.budget;
+    uint64_t beside_all = minus(budget, taken + plan->need.all), above_floor = minus(budget, taken + plan->need.floor);
+    return taken + th_max_size(beside_all, above_floor / (unsigned)share);
+}
+
+static void choose_context(const Model *m, ModelPlan *plan, int least_batch) {
+    if (m->options.context > 0) return;
+    Search s = {.m = m, .plan = plan, .batch = least_batch};
+    s.most = allowance(m, plan, others(m, plan, plan->context, least_batch), CONTEXT_SHARE);
+    int high = th_min_int(m->hp.n_ctx_train, AUTO_CONTEXT);
+    int n = largest(&s, context_fits, plan->context, th_max_int(high, plan->context));
+    if (n < high) n = th_max_int(plan->context, n - n % 64);
+    plan->context = n;
+}
+
+static void choose_batch(const Model *m, ModelPlan *plan, int least_batch) {
+    Search s = {.m = m, .plan = plan, .context = plan->context};
+    uint64_t taken = others(m, plan, plan->context, least_batch);
+    s.most = m->options.batch > 0 ? minus(m->options.budget, plan->need.floor) : allowance(m, plan, taken, BATCH_SHARE);
+    int high = m->options.batch > 0 ? m->options.batch : AUTO_BATCH;
+    high = th_max_int(least_batch, th_min_int(high, th_min_int(MOST_BATCH, plan->context)));
+    int n = largest(&s, batch_fits, least_batch, high);
+    if (n < high && n > 8) n -= n % 8;
+    plan->batch = th_max_int(n, least_batch);
+}
+
+bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err) {
+    const ModelOptions *o = &m->options;
+    int least_batch = o->sessions, used = th_max_int(m->hp.n_expert_used, o->experts);
+    if (m->hp.n_expert == 0) used = 0;
+    *out = (ModelPlan){.reserve = RESERVE + (uint64_t)m->threads * RESERVE_PER_THREAD, .batch = least_batch};
+    out->metadata = m->budget->by_class[MEM_METADATA] + extra;
+    out->context = o->context > 0 ? o->context : th_min_int(FLOOR_CONTEXT, m->hp.n_ctx_train);
+    th_weights_need(m->ws, th_min_int(used, th_max_int(1, m->hp.n_expert)), &out->need);
+    uint64_t least = others(m, out, out->context, least_batch);
+    if (!th_size_add(least, out->need.floor, &out->floor)) out->floor = UINT64_MAX / 2;
+    out->fits = o->budget >= out->floor;
+    Search s = {.m = m, .plan = out, .batch = least_batch, .most = minus(o->budget, out->need.floor)};
+    out->max_context = o->budget > out->need.floor ? largest(&s, context_fits, 1, m->hp.n_ctx_train) : 0;
+    if (out->fits) {
+        choose_context(m, out, least_batch);
+        choose_batch(m, out, least_batch);
+    }
+    out->kv = state_bytes(m, out->context, out->batch);
+    out->scratch = scratch_bytes(m, out->context, out->batch);
+    if (!out->fits) return true;
+    uint64_t left = o->budget - others(m, out, out->context, out->batch);
+    return th_weights_plan(m->ws, left, used, &out->weights, err);
+}

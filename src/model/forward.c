@@ -1,0 +1,88 @@
+/* forward.c: THE loop: every architecture, prefill and decode, one session or several.
+ *
+ * A layer is a mixing block and a feed-forward block, each between norms and added to the stream. Nothing here knows what
+ * a block does; if an architecture seems to need a change here, the Block interface is wrong and is fixed for all. */
+#include "model/model.h"
+
+static Pass start_pass(Model *m, const PassRow *rows, int T, Err *err) {
+    Pass p = {.pool = m->pool, .k = &m->kernels, .ws = m->ws, .scratch = &m->scratch, .rows = rows, .T = T, .err = err,
+              .experts_override = m->options.experts, .route_bias = m->options.route_bias,
+              .route_stats = &m->route_stats};
+    return p;
+}
+
+static bool check_rows(const Model *m, const PassRow *rows, int T, Err *err) {
+    if (T < 1 || T > m->batch) return th_fail(err, THIMBLE_E_ARG, "%d rows do not fit a pass of at most %d", T, m->batch);
+    for (int t = 0; t < T; t++) {
+        const SeqState *s = rows[t].seq;
+        bool follows = t > 0 && rows[t - 1].seq == s;
+        int expected = follows ? rows[t - 1].position + 1 : s->length;
+        if (rows[t].token < 0 || rows[t].token >= m->hp.n_vocab)
+            return th_fail(err, THIMBLE_E_ARG, "token %d is not in 0..%d", rows[t].token, m->hp.n_vocab - 1);
+        if (rows[t].position != expected || expected >= s->context)
+            return th_fail(err, THIMBLE_E_ARG, "position %d where %d of at most %d follows", rows[t].position, expected,
+                           s->context - 1);
+    }
+    return true;
+}
+
+/* x += scale * post_norm(block(pre_norm(x))). h and y are [T][E]. */
+static bool add_block(Pass *p, const Layer *l, bool is_ffn, float *x, float *h, float *y) {
+    const Hparams *hp = l->hp;
+    const Block *block = is_ffn ? l->spec.ffn : l->spec.mix;
+    const float *pre = is_ffn ? l->ffn_norm : l->mix_norm, *post = is_ffn ? l->ffn_post_norm : l->mix_post_norm;
+    size_t n = (size_t)p->T * (size_t)hp->n_embd;
+    th_rms_norm(p, h, x, pre, hp->n_embd, p->T, hp->eps);
+    if (!block->forward(p, is_ffn ? l->ffn : l->mix, l, y, h)) return th_err_prefix(p->err, "layer %d: ", l->index);
+    if (post) th_rms_norm(p, y, y, post, hp->n_embd, p->T, hp->eps);
+    if (hp->residual_scale != 0 && hp->residual_scale != 1) th_scale(p, y, hp->residual_scale, n);
+    th_add(p, x, y, n);
+    return true;
+}
+
+static bool run_layers(Model *m, Pass *p, float *x, float *h, float *y) {
+    const Hparams *hp = &m->hp;
+    if (!th_embed(p, x, m->embd)) return false;
+    if (hp->embd_scale != 0 && hp->embd_scale != 1) th_scale(p, x, hp->embd_scale, (size_t)p->T * (size_t)hp->n_embd);
+    for (int il = 0; il < hp->n_layer; il++)
+        if (!add_block(p, &m->layers[il], false, x, h, y) || !add_block(p, &m->layers[il], true, x, h, y)) return false;
+    th_rms_norm(p, x, x, th_weights_f32(m->final_norm), hp->n_embd, p->T, hp->eps);
+    return true;
+}
+
+bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
+    if (!check_rows(m, rows, T, err)) return false;
+    Pass p = start_pass(m, rows, T, err);
+    size_t n = (size_t)T * (size_t)m->hp.n_embd;
+    float *x = th_scratch_f32(&p, n);
+    size_t mark = th_scratch_mark(&p);
+    float *h = th_scratch_f32(&p, n), *y = th_scratch_f32(&p, n);
+    for (int i = 0; i < m->n_ropes; i++) {
+        p.rope[i] = &m->rope[i];
+        p.rope_cs[i] = th_rope_table(&p, &m->rope[i]);
+    }
+    for (int t = 0; t < T; t++) /* rings are overwritten even if the pass fails later */
+        if (rows[t].seq->high <= rows[t].position) rows[t].seq->high = rows[t].position + 1;
+    bool ok = run_layers(m, &p, x, h, y);
+    for (int t = 0; t < T && ok; t++) rows[t].seq->length = rows[t].position + 1;
+    m->moved += p.moved;
+    th_scratch_reset(&p, mark);
+    *hidden = x;
+    return ok;
+}
+
+bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err) {
+    const Hparams *hp = &m->hp;
+    Pass p = start_pass(m, NULL, n, err);
+    size_t mark = th_scratch_mark(&p), E = (size_t)hp->n_embd, values = (size_t)n * (size_t)hp->n_vocab;
+    float *x = th_scratch_f32(&p, (size_t)n * E);
+    for (int i = 0; i < n; i++) memcpy(x + (size_t)i * E, hidden + (size_t)pick[i] * E, E * sizeof *x);
+    bool ok = th_linear(&p, logits, &m->head, x, n);
+    if (ok && hp->logit_scale != 0 && hp->logit_scale != 1) th_scale(&p, logits, 1.0f / hp->logit_scale, values);
+    if (ok && hp->final_softcap > 0) th_softcap(&p, logits, hp->final_softcap, values);
+    m->moved += p.moved;
+    th_scratch_reset(&p, mark);
+    return ok;
+}
+
+void th_model_finish(Model *m) { m->scratch.used = 0; }

@@ -1,0 +1,248 @@
+/* hparams.c: reading and checking the numbers.
+ *
+ * Everything here was written by a stranger. Each number gets a range when it is read, and each product of two of them
+ * that somebody will form later is within 64 bits by those ranges: widths and counts below 2^24, heads times head size
+ * below 2^24. Shapes of tensors are checked against these numbers when they are bound. */
+#include "model/hparams.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/arch.h"
+
+enum { MAX_WIDTH = 1 << 24, MAX_HEADS = 1 << 16, MAX_HEAD_SIZE = 1 << 14, MAX_KEY = 128 };
+static const double MAX_REAL = 1e30;
+
+static const char *full_key(const Hparams *hp, const char *key, char out[MAX_KEY]) {
+    snprintf(out, MAX_KEY, "%s.%s", hp->prefix, key);
+    return out;
+}
+
+bool th_hparams_int(const Hparams *hp, const Gguf *g, const char *key, int64_t min, int64_t max, int *out, Err *err) {
+    char name[MAX_KEY];
+    int64_t value = *out;
+    if (!th_gguf_get_int(g, full_key(hp, key, name), min, max, &value, err)) return false;
+    *out = (int)value;
+    return true;
+}
+
+bool th_hparams_real(const Hparams *hp, const Gguf *g, const char *key, double min, double max, float *out, Err *err) {
+    char name[MAX_KEY];
+    double value = (double)*out;
+    if (!th_gguf_get_real(g, full_key(hp, key, name), min, max, &value, err)) return false;
+    *out = (float)value;
+    return true;
+}
+
+static bool read_double(const Hparams *hp, const Gguf *g, const char *key, double min, double max, double *out, Err *err) {
+    char name[MAX_KEY];
+    return th_gguf_get_real(g, full_key(hp, key, name), min, max, out, err);
+}
+
+bool th_hparams_bool(const Hparams *hp, const Gguf *g, const char *key, bool *out, Err *err) {
+    char name[MAX_KEY];
+    return th_gguf_get_bool(g, full_key(hp, key, name), out, err);
+}
+
+bool th_hparams_has(const Hparams *hp, const Gguf *g, const char *key) {
+    char name[MAX_KEY];
+    return th_gguf_kv(g, full_key(hp, key, name)) != NULL;
+}
+
+static bool need(const Hparams *hp, const Gguf *g, const char *key, Err *err) {
+    if (th_hparams_has(hp, g, key)) return true;
+    return th_fail(err, THIMBLE_E_FORMAT, "%s.%s is missing", hp->prefix, key);
+}
+
+/* ---- the architecture --------------------------------------------------------------------------------------------- */
+
+static bool read_architecture(Hparams *hp, const Gguf *g, Err *err) {
+    Str name = {0};
+    if (!th_gguf_get_str(g, "general.architecture", &name, err)) return false;
+    if (!name.data) return th_fail(err, THIMBLE_E_FORMAT, "general.architecture is missing");
+    char shown[160];
+    th_str_escape(name, shown, sizeof shown);
+    hp->arch = th_arch_find(name);
+    if (!hp->arch) {
+        char known[256];
+        th_arch_names(known, sizeof known);
+        return th_fail(err, THIMBLE_E_UNSUPPORTED, "architecture \"%s\" is not supported; known: %s", shown, known);
+    }
+    snprintf(hp->prefix, sizeof hp->prefix, "%s", hp->arch->name);
+    return true;
+}
+
+static bool read_sizes(Hparams *hp, const Gguf *g, Err *err) {
+    if (!need(hp, g, "block_count", err) || !need(hp, g, "embedding_length", err) || !need(hp, g, "context_length", err) ||
+        !need(hp, g, "attention.layer_norm_rms_epsilon", err))
+        return false;
+    if (!th_hparams_int(hp, g, "block_count", 1, MAX_LAYERS, &hp->n_layer_all, err) ||
+        !th_hparams_int(hp, g, "nextn_predict_layers", 0, hp->n_layer_all - 1, &hp->n_nextn, err) ||
+        !th_hparams_int(hp, g, "embedding_length", 1, MAX_WIDTH, &hp->n_embd, err) ||
+        !th_hparams_int(hp, g, "context_length", 1, INT32_MAX, &hp->n_ctx_train, err) ||
+        !th_hparams_real(hp, g, "attention.layer_norm_rms_epsilon", 0, 1, &hp->eps, err))
+        return false;
+    hp->n_layer = hp->n_layer_all - hp->n_nextn;
+    const GgufTensor *embd = th_gguf_tensor(g, "token_embd.weight");
+    if (!embd) return th_fail(err, THIMBLE_E_FORMAT, "token_embd.weight: no such tensor");
+    if (embd->dim[1] < 1 || embd->dim[1] > MAX_WIDTH || embd->dim[0] != (uint64_t)hp->n_embd)
+        return th_fail(err, THIMBLE_E_FORMAT, "token_embd.weight is %llu x %llu, the embedding length is %d",
+                       (unsigned long long)embd->dim[0], (unsigned long long)embd->dim[1], hp->n_embd);
+    hp->n_vocab = (int)embd->dim[1];
+    return true;
+}
+
+/* ---- heads and widths per layer ------------------------------------------------------------------------------------ */
+
+static bool read_per_layer(Hparams *hp, Gguf *g, Err *err) {
+    size_t n = (size_t)hp->n_layer_all;
+    hp->layer = th_arena_array(&g->arena, n, sizeof *hp->layer, err);
+    int64_t *values = hp->layer ? th_arena_array(&g->arena, n, sizeof *values, err) : NULL;
+    if (!values) return false;
+    /* An array may also leave out the MTP blocks at the end: read what must be there, allow the rest. */
+    size_t run = (size_t)hp->n_layer, slack = (size_t)hp->n_nextn;
+    char key[MAX_KEY];
+    bool present = false;
+    if (!th_gguf_get_ints(g, full_key(hp, "attention.head_count", key), run, slack, 0, MAX_HEADS, values, &present, err))
+        return false;
+    for (size_t i = 0; i < run; i++) hp->layer[i].Hk = hp->layer[i].H = present ? (int)values[i] : 0;
+    if (!th_gguf_get_ints(g, full_key(hp, "attention.head_count_kv", key), run, slack, 0, MAX_HEADS, values, &present, err))
+        return false;
+    for (size_t i = 0; i < run && present; i++) hp->layer[i].Hk = (int)values[i];
+    if (!th_gguf_get_ints(g, full_key(hp, "feed_forward_length", key), run, slack, 0, MAX_WIDTH, values, &present, err))
+        return false;
+    for (size_t i = 0; i < run && present; i++) hp->layer[i].ff = (int)values[i];
+    return true;
+}
+
+static bool read_heads(Hparams *hp, const Gguf *g, Err *err) {
+    int most = 0;
+    for (int i = 0; i < hp->n_layer; i++) most = th_max_int(most, hp->layer[i].H);
+    hp->D = most ? hp->n_embd / most : 0;
+    hp->Dv = hp->D;
+    if (!th_hparams_int(hp, g, "attention.key_length", 1, MAX_HEAD_SIZE, &hp->D, err)) return false;
+    if (!th_hparams_has(hp, g, "attention.value_length")) hp->Dv = most ? hp->n_embd / most : hp->D;
+    if (!th_hparams_int(hp, g, "attention.value_length", 1, MAX_HEAD_SIZE, &hp->Dv, err)) return false;
+    if (most && (hp->D < 1 || hp->Dv < 1 || hp->D > MAX_HEAD_SIZE || hp->Dv > MAX_HEAD_SIZE))
+        return th_fail(err, THIMBLE_E_FORMAT, "%d heads do not fit an embedding length of %d", most, hp->n_embd);
+    for (int i = 0; i < hp->n_layer; i++) {
+        const LayerNumbers *l = &hp->layer[i];
+        if (l->Hk > 0 && (l->H < 1 || l->H % l->Hk != 0))
+            return th_fail(err, THIMBLE_E_FORMAT, "layer %d: %d query heads cannot share %d key heads", i, l->H, l->Hk);
+        if ((int64_t)l->H * th_max_int(hp->D, hp->Dv) > MAX_WIDTH)
+            return th_fail(err, THIMBLE_E_FORMAT, "layer %d: %d heads of %d values are too many", i, l->H, hp->D);
+    }
+    hp->n_rot = hp->D;
+    if (!th_hparams_int(hp, g, "rope.dimension_count", 0, MAX_HEAD_SIZE, &hp->n_rot, err)) return false;
+    if (hp->n_rot % 2 != 0) return th_fail(err, THIMBLE_E_FORMAT, "%s.rope.dimension_count is odd: %d", hp->prefix, hp->n_rot);
+    if (hp->n_rot > hp->D)
+        return th_fail(err, THIMBLE_E_FORMAT, "%d rotated dimensions do not fit heads of %d", hp->n_rot, hp->D);
+    return th_hparams_int(hp, g, "attention.sliding_window", 0, INT32_MAX, &hp->window, err) &&
+           th_hparams_real(hp, g, "attn_logit_softcapping", 0, MAX_REAL, &hp->attn_softcap, err) &&
+           th_hparams_real(hp, g, "final_logit_softcapping", 0, MAX_REAL, &hp->final_softcap, err);
+}
+
+/* ---- rotary embedding ---------------------------------------------------------------------------------------------- */
+
+static bool read_scaling_type(Hparams *hp, const Gguf *g, Err *err) {
+    char key[MAX_KEY], shown[64];
+    Str type = TH_STR("linear");
+    if (!th_gguf_get_str(g, full_key(hp, "rope.scaling.type", key), &type, err)) return false;
+    static const char *const names[] = {"none", "linear", "yarn", "longrope"};
+    for (int i = 0; i < (int)TH_COUNT(names); i++)
+        if (th_str_is(type, names[i])) {
+            hp->rope_scaling = i;
+            return true;
+        }
+    th_str_escape(type, shown, sizeof shown);
+    return th_fail(err, THIMBLE_E_UNSUPPORTED, "%s is \"%s\": no such scaling", key, shown);
+}
+
+static bool read_rope(Hparams *hp, const Gguf *g, Err *err) {
+    hp->freq_base = hp->freq_base_swa = 10000;
+    hp->attn_factor = 1, hp->yarn_ext = -1, hp->yarn_beta_fast = 32, hp->yarn_beta_slow = 1;
+    hp->n_ctx_orig = hp->n_ctx_train;
+    double factor = 0, yarn_attn = 1;
+    if (!read_scaling_type(hp, g, err) || !read_double(hp, g, "rope.freq_base", 1e-6, MAX_REAL, &hp->freq_base, err) ||
+        !read_double(hp, g, "rope.freq_base_swa", 1e-6, MAX_REAL, &hp->freq_base_swa, err) ||
+        !read_double(hp, g, "rope.scale_linear", 0, 1e9, &factor, err) ||
+        !read_double(hp, g, "rope.scaling.factor", 0, 1e9, &factor, err) ||
+        !read_double(hp, g, "rope.scaling.attn_factor", 1e-9, 1e9, &hp->attn_factor, err) ||
+        !th_hparams_int(hp, g, "rope.scaling.original_context_length", 1, INT32_MAX, &hp->n_ctx_orig, err) ||
+        !read_double(hp, g, "rope.scaling.yarn_log_multiplier", 0, 1e9, &hp->yarn_log, err) ||
+        !read_double(hp, g, "rope.scaling.yarn_ext_factor", -1, 1e9, &hp->yarn_ext, err) ||
+        !read_double(hp, g, "rope.scaling.yarn_attn_factor", 1e-9, 1e9, &yarn_attn, err) ||
+        !read_double(hp, g, "rope.scaling.yarn_beta_fast", 1e-9, 1e9, &hp->yarn_beta_fast, err) ||
+        !read_double(hp, g, "rope.scaling.yarn_beta_slow", 1e-9, 1e9, &hp->yarn_beta_slow, err))
+        return false;
+    hp->attn_factor *= yarn_attn;
+    hp->has_yarn_log = th_hparams_has(hp, g, "rope.scaling.yarn_log_multiplier");
+    hp->rope_factor = factor > 0 && hp->rope_scaling != ROPE_SCALING_NONE ? factor : 1;
+    if (hp->rope_factor < 1e-9)
+        return th_fail(err, THIMBLE_E_FORMAT, "%s.rope.scaling.factor is too small: %g", hp->prefix, hp->rope_factor);
+    return true;
+}
+
+/* ---- windows and experts ------------------------------------------------------------------------------------------- */
+
+bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err) {
+    char key[MAX_KEY];
+    const GgufKv *kv = th_gguf_kv(g, full_key(hp, "attention.sliding_window_pattern", key));
+    if (hp->window == 0) return true;
+    if (!kv || kv->type != GGUF_ARRAY) {
+        if (!th_hparams_int(hp, g, "attention.sliding_window_pattern", 0, MAX_LAYERS, &pattern, err)) return false;
+        for (int i = 0; i < hp->n_layer; i++) hp->layer[i].sliding = pattern == 0 || i % pattern < pattern - 1;
+        return true;
+    }
+    int64_t sliding[MAX_LAYERS];
+    bool present;
+    if (!th_gguf_get_ints(g, key, (size_t)hp->n_layer, (size_t)hp->n_nextn, 0, 1, sliding, &present, err)) return false;
+    for (int i = 0; i < hp->n_layer; i++) hp->layer[i].sliding = sliding[i] != 0;
+    return true;
+}
+
+static bool read_experts(Hparams *hp, const Gguf *g, Err *err) {
+    if (!th_hparams_int(hp, g, "expert_count", 0, MAX_EXPERTS, &hp->n_expert, err) ||
+        !th_hparams_int(hp, g, "expert_used_count", 0, MAX_EXPERTS, &hp->n_expert_used, err) ||
+        !th_hparams_int(hp, g, "expert_feed_forward_length", 0, MAX_WIDTH, &hp->ff_expert, err) ||
+        !th_hparams_int(hp, g, "expert_shared_feed_forward_length", 0, MAX_WIDTH, &hp->ff_shared, err) ||
+        !th_hparams_int(hp, g, "expert_shared_count", 0, MAX_EXPERTS, &hp->n_shared, err) ||
+        !th_hparams_int(hp, g, "expert_group_count", 0, MAX_EXPERTS, &hp->n_groups, err) ||
+        !th_hparams_int(hp, g, "expert_group_used_count", 0, MAX_EXPERTS, &hp->n_groups_used, err) ||
+        !th_hparams_int(hp, g, "expert_gating_func", 0, 4, &hp->gating, err) ||
+        !th_hparams_int(hp, g, "leading_dense_block_count", 0, MAX_LAYERS, &hp->n_dense_lead, err) ||
+        !th_hparams_real(hp, g, "expert_weights_scale", -MAX_REAL, MAX_REAL, &hp->expert_scale, err) ||
+        !th_hparams_bool(hp, g, "expert_weights_norm", &hp->expert_norm, err))
+        return false;
+    if (hp->n_expert == 0) return true;
+    if (hp->n_expert_used < 1 || hp->n_expert_used > th_min_int(hp->n_expert, MAX_EXPERTS_USED))
+        return th_fail(err, THIMBLE_E_FORMAT, "%d of %d experts per token is not possible", hp->n_expert_used, hp->n_expert);
+    if (hp->n_groups > 1) {
+        int kept = hp->n_groups_used;
+        if (hp->n_expert % hp->n_groups != 0 || kept < 1 || kept > hp->n_groups ||
+            hp->n_expert / hp->n_groups * kept < hp->n_expert_used)
+            return th_fail(err, THIMBLE_E_FORMAT, "%d of %d groups of %d experts cannot give %d experts", kept, hp->n_groups,
+                           hp->n_expert, hp->n_expert_used);
+    }
+    return true;
+}
+
+bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err) {
+    if (hp->n_expert == 0) return th_fail(err, THIMBLE_E_FORMAT, "%s.expert_count is missing or 0", hp->prefix);
+    int F = 0;
+    for (int i = 0; i < hp->n_layer; i++) F = th_max_int(F, hp->layer[i].ff);
+    if (hp->ff_expert == 0) hp->ff_expert = width_is_divided ? F / hp->n_expert_used : F;
+    if (hp->ff_expert == 0) return th_fail(err, THIMBLE_E_FORMAT, "the width of the experts is not given");
+    if (hp->gating == 0) hp->gating = 1;
+    return true;
+}
+
+bool th_hparams_read(Hparams *hp, Gguf *g, Err *err) {
+    *hp = (Hparams){0};
+    if (!read_architecture(hp, g, err)) return false;
+    if (!read_sizes(hp, g, err) || !read_per_layer(hp, g, err) || !read_heads(hp, g, err) || !read_rope(hp, g, err) ||
+        !read_experts(hp, g, err))
+        return false;
+    return !hp->arch->read || hp->arch->read(hp, g, err);
+}
