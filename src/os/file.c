@@ -204,7 +204,7 @@ void th_file_drop_cache(const File *f, uint64_t offset, uint64_t bytes) {
 /* What the file system says it needs; 0 if it says that direct reads do not work, the usual size if it says nothing. */
 static size_t stated_align(int fd) {
 #ifdef STATX_DIOALIGN
-    struct statx sx;
+    struct statx sx = {0};
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &sx) == 0 && (sx.stx_mask & STATX_DIOALIGN) != 0) {
         size_t align = th_max_size(sx.stx_dio_offset_align, sx.stx_dio_mem_align);
         if (sx.stx_dio_offset_align == 0 || align > ALIGN_LARGEST || (align & (align - 1)) != 0) return 0;
