@@ -86,6 +86,9 @@ $(BUILD)/thimble: $(TOOL_OBJ) $(BUILD)/libthimble.a
 # ---- tests: tests/unit/test_X.c, tests/kernel/check_X.c and tests/residency/test_X.c are programs of their own
 TEST_SRC := $(wildcard tests/unit/test_*.c tests/kernel/check_*.c tests/residency/test_*.c)
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_NAMES := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%)
+REPLAY_BIN := $(FUZZ_NAMES:%=$(BUILD)/tests/fuzz/replay_%)
 TEST_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c tests/kernel/check.c))
 VECTORS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/runner/*.c))
 
@@ -101,20 +104,38 @@ $(BUILD)/tests/vectors: $(VECTORS_OBJ) $(TEST_LIB_OBJ) $(BUILD)/libthimble.a
 	$(Q)$(CC) -pthread $(SAN) $(LDFLAGS) -o $@ $(VECTORS_OBJ) $(TEST_LIB_OBJ) $(BUILD)/libthimble.a $(TESTS_LIBS) $(ENGINE_LIBS)
 .SECONDARY:
 
-tests: $(TEST_BIN) $(if $(VECTORS_OBJ),$(BUILD)/tests/vectors)
+# ---- fuzz targets: tests/fuzz/fuzz_X.c with corpus/X; replayed in `make check`, run by `make fuzz` (clang)
+FUZZ_SECONDS ?= 30
+$(REPLAY_BIN): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/replay.o $(BUILD)/tests/fuzz/fuzz_%.o $(TEST_LIB_OBJ) $(BUILD)/libthimble.a
+	$(Q)$(CC) -pthread $(SAN) $(LDFLAGS) -o $@ $^ $(TESTS_LIBS) $(ENGINE_LIBS)
+$(FUZZ_NAMES:%=$(BUILD)/fuzz_%): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(TEST_LIB_OBJ) $(BUILD)/libthimble.a
+	$(Q)$(CC) -pthread $(SAN) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(TESTS_LIBS) $(ENGINE_LIBS)
+fuzz-run: $(FUZZ_NAMES:%=$(BUILD)/fuzz_%)
+	@for name in $(FUZZ_NAMES); do \
+	    mkdir -p $(BUILD)/found/$$name; log=$(BUILD)/found/$$name.log; \
+	    $(BUILD)/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+	        -artifact_prefix=$(BUILD)/found/$$name- $(BUILD)/found/$$name tests/fuzz/corpus/$$name >$$log 2>&1 \
+	        || { tail -n 60 $$log; exit 1; }; \
+	    echo "fuzz $$name: $$(sed -n 's/stat::number_of_executed_units: *//p' $$log) inputs in $(FUZZ_SECONDS) s, nothing found"; \
+	done
+fuzz:
+	@$(MAKE) BUILD=build/fuzz CC="$(filter ccache,$(CC)) clang" CFLAGS="-O1 -g" \
+	    SAN="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" fuzz-run
+
+tests: $(TEST_BIN) $(REPLAY_BIN) $(if $(VECTORS_OBJ),$(BUILD)/tests/vectors)
 
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(TEST_SRC:%.c=$(BUILD)/%.d) $(TEST_LIB_OBJ:.o=.d) $(VECTORS_OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(TEST_SRC:%.c=$(BUILD)/%.d) $(TEST_LIB_OBJ:.o=.d) $(VECTORS_OBJ:.o=.d) $(FUZZ_SRC:%.c=$(BUILD)/%.d)
 
 CHECK_SH := $(sort $(wildcard tests/cli/*.sh tests/golden/*.sh tests/fuzz/*.sh))
 check: tests $(if $(TOOL_SRC),$(BUILD)/thimble)
-	@BUILD=$(BUILD) THIMBLE=$(BUILD)/thimble sh scripts/run_tests.sh $(TEST_BIN) $(CHECK_SH)
+	@BUILD=$(BUILD) THIMBLE=$(BUILD)/thimble sh scripts/run_tests.sh $(TEST_BIN) $(REPLAY_BIN) $(CHECK_SH)
 
 # The parts that need no shell transcripts: for a second compiler and for emulators.
 check-fast: tests
-	@BUILD=$(BUILD) sh scripts/run_tests.sh $(TEST_BIN)
+	@BUILD=$(BUILD) sh scripts/run_tests.sh $(TEST_BIN) $(REPLAY_BIN)
 
 # ---- aarch64 beside the native build (scripts/setup_arm64.sh installs what it needs), tests under qemu
 ARM := BUILD=build/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar \
@@ -160,7 +181,7 @@ help:
 # ---- sanitizers: the test programs again, each in a build folder of its own. tsan: what runs threads against each other.
 # Instrumented code draws warnings that the plain code does not deserve: -w.
 ONLY_BIN = $(foreach word,$(ONLY),$(foreach bin,$(TEST_BIN),$(if $(findstring /$(word),$(bin)),$(bin))))
-PROGRAMS = $(sort $(if $(ONLY),$(ONLY_BIN),$(TEST_BIN)))
+PROGRAMS = $(sort $(if $(ONLY),$(ONLY_BIN),$(TEST_BIN) $(REPLAY_BIN)))
 check-programs: $(PROGRAMS)
 	@BUILD=$(BUILD) sh scripts/run_tests.sh $(PROGRAMS)
 asan:
