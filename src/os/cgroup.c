@@ -42,14 +42,18 @@ bool th_text_read(const char *root, const char *path, char *out, size_t cap) {
     return true;
 }
 
-bool th_text_number(const char *root, const char *path, uint64_t *out) {
-    char text[64];
-    if (!th_text_read(root, path, text, sizeof text) || text[0] < '0' || text[0] > '9') return false;
+bool th_text_parse(const char *text, uint64_t *out) {
     uint64_t n = 0;
+    if (text[0] < '0' || text[0] > '9') return false;
     for (const char *p = text; *p >= '0' && *p <= '9'; p++)
         if (!th_size_mul(n, 10, &n) || !th_size_add(n, (uint64_t)(*p - '0'), &n)) return false;
     *out = n;
     return true;
+}
+
+bool th_text_number(const char *root, const char *path, uint64_t *out) {
+    char text[64];
+    return th_text_read(root, path, text, sizeof text) && th_text_parse(text, out);
 }
 
 /* Lines of a file one after the other, whatever its length. */
@@ -98,8 +102,9 @@ static bool own_folder(const char *root, const char *controller, char *out, size
         controllers++;
         *path++ = 0;
         bool ours = controller ? has_word(controllers, controller) : controllers[0] == 0;
-        if (ours && strlen(path) < cap && path[0] == '/') {
-            strcpy(out, path);
+        size_t bytes = strlen(path) + 1;
+        if (ours && bytes <= cap && path[0] == '/') {
+            memcpy(out, path, bytes);
             found = true;
         }
     }
@@ -172,7 +177,7 @@ void th_cgroup_each(const char *root, const char *controller, CgroupVisit visit,
         char own[PATH_CAP];
         if (!parse_mount(line, &m)) continue;
         if (m.version == 1 && (!m.options || !has_word(m.options, controller))) continue;
-        if (!own_folder(root, m.version == 1 ? controller : NULL, own, sizeof own)) strcpy(own, "/");
+        if (!own_folder(root, m.version == 1 ? controller : NULL, own, sizeof own)) memcpy(own, "/", 2);
         visit_upward(root, &m, own, visit, arg);
     }
     close(l.fd);

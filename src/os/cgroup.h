@@ -8,6 +8,8 @@
 
 /* Reads at most cap - 1 bytes and ends them with NUL; false if there is no such file. */
 bool th_text_read(const char *root, const char *path, char *out, size_t cap);
+/* The decimal number that `text` begins with; false if there is none or it does not fit. */
+bool th_text_parse(const char *text, uint64_t *out);
 /* A number at the start of the file; false if there is none ("max"). */
 bool th_text_number(const char *root, const char *path, uint64_t *out);
 

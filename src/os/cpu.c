@@ -209,9 +209,7 @@ static void visit_quota(void *arg, const char *root, const char *dir, int versio
         snprintf(path, sizeof path, "%s/cpu.max", dir);
         if (!th_text_number(root, path, &quota) || !th_text_read(root, path, text, sizeof text)) return;
         const char *second = strchr(text, ' ');
-        unsigned long long n = 0;
-        if (!second || sscanf(second, "%llu", &n) != 1) return;
-        period = n;
+        if (!second || !th_text_parse(second + 1, &period)) return;
     } else {
         snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", dir); /* -1 is none: no number */
         if (!th_text_number(root, path, &quota)) return;

@@ -150,7 +150,7 @@ static bool fail_read(const File *f, size_t wanted, uint64_t offset, size_t got,
 /* No file is that long; off_t must not turn negative. */
 static bool in_reach(const File *f, size_t bytes, uint64_t offset, Err *err) {
     uint64_t end;
-    if (th_size_add(offset, bytes, &end) && end <= INT64_MAX - 2 * ALIGN_LARGEST) return true;
+    if (th_size_add(offset, bytes, &end) && end <= INT64_MAX - 2 * (uint64_t)ALIGN_LARGEST) return true;
     return th_fail(err, THIMBLE_E_IO, "%s: reading %zu bytes at offset %llu: beyond any file", f->path, bytes,
                    (unsigned long long)offset);
 }
@@ -244,7 +244,7 @@ static bool block_agrees(const File *f, int fd, uint64_t offset, char *space, si
 }
 
 static bool probe(File *f, int fd) {
-    const size_t space_bytes = 3 * ALIGN_LARGEST;
+    const size_t space_bytes = 3 * (size_t)ALIGN_LARGEST;
     char *space = th_vm_alloc(NULL, MEM_IO, space_bytes, false, NULL);
     if (!space) return false;
     char *aligned = space + (ALIGN_LARGEST - (uintptr_t)space % ALIGN_LARGEST) % ALIGN_LARGEST;

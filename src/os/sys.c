@@ -21,13 +21,7 @@ static bool find_number(const char *text, const char *key, uint64_t *out) {
         if (*p == '\n') p++;
         if (strncmp(p, key, n) != 0) continue;
         p += n;
-        while (*p == ' ' || *p == '\t') p++;
-        if (*p < '0' || *p > '9') return false;
-        uint64_t value = 0;
-        for (; *p >= '0' && *p <= '9'; p++)
-            if (!th_size_mul(value, 10, &value) || !th_size_add(value, (uint64_t)(*p - '0'), &value)) return false;
-        *out = value;
-        return true;
+        return th_text_parse(p + strspn(p, " \t"), out);
     }
     return false;
 }
