@@ -3,25 +3,25 @@
 #include "kernel/x86/kernels_x86.h"
 
 static void init_avx2(Kernels *k) {
-    k->mat[TYPE_Q4_0] = &th_q40_avx2;
-    k->mat[TYPE_Q4_1] = &th_q41_avx2;
-    k->mat[TYPE_Q5_0] = &th_q50_avx2;
-    k->mat[TYPE_Q5_1] = &th_q51_avx2;
-    k->mat[TYPE_Q8_0] = &th_q80_avx2;
-    k->mat[TYPE_Q2_K] = &th_q2k_avx2;
-    k->mat[TYPE_Q4_K] = &th_q4k_avx2;
-    k->mat[TYPE_Q6_K] = &th_q6k_avx2;
+    k->mat[TYPE_Q4_0] = &th_q4_0_avx2;
+    k->mat[TYPE_Q4_1] = &th_q4_1_avx2;
+    k->mat[TYPE_Q5_0] = &th_q5_0_avx2;
+    k->mat[TYPE_Q5_1] = &th_q5_1_avx2;
+    k->mat[TYPE_Q8_0] = &th_q8_0_avx2;
+    k->mat[TYPE_Q2_K] = &th_q2_k_avx2;
+    k->mat[TYPE_Q4_K] = &th_q4_k_avx2;
+    k->mat[TYPE_Q6_K] = &th_q6_k_avx2;
 }
 
 static void init_avx512vnni(Kernels *k) {
-    k->mat[TYPE_Q4_0] = &th_q40_avx512vnni;
-    k->mat[TYPE_Q4_1] = &th_q41_avx512vnni;
-    k->mat[TYPE_Q5_0] = &th_q50_avx512vnni;
-    k->mat[TYPE_Q5_1] = &th_q51_avx512vnni;
-    k->mat[TYPE_Q8_0] = &th_q80_avx512vnni;
-    k->mat[TYPE_Q2_K] = &th_q2k_avx512vnni;
-    k->mat[TYPE_Q4_K] = &th_q4k_avx512vnni;
-    k->mat[TYPE_Q6_K] = &th_q6k_avx512vnni;
+    k->mat[TYPE_Q4_0] = &th_q4_0_avx512vnni;
+    k->mat[TYPE_Q4_1] = &th_q4_1_avx512vnni;
+    k->mat[TYPE_Q5_0] = &th_q5_0_avx512vnni;
+    k->mat[TYPE_Q5_1] = &th_q5_1_avx512vnni;
+    k->mat[TYPE_Q8_0] = &th_q8_0_avx512vnni;
+    k->mat[TYPE_Q2_K] = &th_q2_k_avx512vnni;
+    k->mat[TYPE_Q4_K] = &th_q4_k_avx512vnni;
+    k->mat[TYPE_Q6_K] = &th_q6_k_avx512vnni;
 }
 
 void th_kernels_init_x86(Kernels *k, unsigned isa) {

@@ -4,9 +4,9 @@
 
 #include "kernel/kernel.h"
 
-extern const MatKernel th_q40_avx2, th_q41_avx2, th_q50_avx2, th_q51_avx2, th_q80_avx2;
-extern const MatKernel th_q2k_avx2, th_q4k_avx2, th_q6k_avx2;
-extern const MatKernel th_q40_avx512vnni, th_q41_avx512vnni, th_q50_avx512vnni, th_q51_avx512vnni, th_q80_avx512vnni;
-extern const MatKernel th_q2k_avx512vnni, th_q4k_avx512vnni, th_q6k_avx512vnni;
+extern const MatKernel th_q4_0_avx2, th_q4_1_avx2, th_q5_0_avx2, th_q5_1_avx2, th_q8_0_avx2;
+extern const MatKernel th_q2_k_avx2, th_q4_k_avx2, th_q6_k_avx2;
+extern const MatKernel th_q4_0_avx512vnni, th_q4_1_avx512vnni, th_q5_0_avx512vnni, th_q5_1_avx512vnni, th_q8_0_avx512vnni;
+extern const MatKernel th_q2_k_avx512vnni, th_q4_k_avx512vnni, th_q6_k_avx512vnni;
 
 #endif

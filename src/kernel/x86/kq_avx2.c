@@ -82,11 +82,10 @@ TH_INLINE void kq_rows(KqShape s, float *y, size_t y_stride, const void *w, size
         for (int r0 = 0; r0 < rows; r0 += 8) {
             Rows8 r = rows8_at(w, stride, r0, rows);
             __m256i mask = rows8_mask(r0, rows);
-            const uint8_t *ahead = (const uint8_t *)w + (size_t)th_min_int(r0 + 8, rows) * stride;
             for (int b = 0; b < cols / SUPER; b++) {
                 KqPanel p;
                 s.unpack(&p, &r, (size_t)b * s.block_bytes);
-                if (r0 + 8 < rows) prefetch_range(ahead + (size_t)b * 8 * s.block_bytes, 8 * s.block_bytes);
+                prefetch_rows(w, stride, r0, (size_t)b * s.block_bytes, s.block_bytes);
                 ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * SUPER, d_at + (size_t)b * 4,
                              s_at + (size_t)b * 32};
                 kq_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, th_min_int(pass, T - t0));
@@ -111,7 +110,7 @@ TH_INLINE void unpack_scales6(KqPanel *p, __m256i t0, __m256i t1, __m256i t2) {
     }
 }
 
-TH_INLINE void unpack_q4k(KqPanel *p, const Rows8 *r, size_t at) {
+TH_INLINE void unpack_q4_k(KqPanel *p, const Rows8 *r, size_t at) {
     __m256i v[4];
     const __m256i low4 = bytes_of(0x0F);
     turn4(v, r, at);
@@ -130,7 +129,7 @@ TH_INLINE void unpack_q4k(KqPanel *p, const Rows8 *r, size_t at) {
 }
 
 /* ---- Q6_K */
-TH_INLINE void unpack_q6k(KqPanel *p, const Rows8 *r, size_t at) {
+TH_INLINE void unpack_q6_k(KqPanel *p, const Rows8 *r, size_t at) {
     const __m256i low4 = bytes_of(0x0F), bits45 = bytes_of(0x30);
     __m256i sc[4], lo[4], hi[4];
     turn4(lo, r, at + 194); /* its last word ends in d */
@@ -160,7 +159,7 @@ TH_INLINE void unpack_q6k(KqPanel *p, const Rows8 *r, size_t at) {
 }
 
 /* ---- Q2_K */
-TH_INLINE void unpack_q2k(KqPanel *p, const Rows8 *r, size_t at) {
+TH_INLINE void unpack_q2_k(KqPanel *p, const Rows8 *r, size_t at) {
     const __m256i low2 = bytes_of(3), low4 = bytes_of(0x0F);
     __m256i s[4], v[4];
     turn4(v, r, at + 68); /* its last word is d and dmin */
@@ -183,32 +182,32 @@ TH_INLINE void unpack_q2k(KqPanel *p, const Rows8 *r, size_t at) {
     }
 }
 
-static const KqShape q4k = {144, 8, 8, 0, unpack_q4k};
-static void q4k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    kq_rows(q4k, y, 0, w, stride, x, 0, cols, rows, 1);
+static const KqShape q4_k = {144, 8, 8, 0, unpack_q4_k};
+static void q4_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q4_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q4k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q4_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    kq_rows(q4k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    kq_rows(q4_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q4k_avx2 = {ACT_Q8_K, q4k_row1, q4k_rows, "kq_avx2"};
+const MatKernel th_q4_k_avx2 = {ACT_Q8_K, q4_k_row1, q4_k_rows, "kq_avx2"};
 
-static const KqShape q6k = {210, 16, 2, 5, unpack_q6k};
-static void q6k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    kq_rows(q6k, y, 0, w, stride, x, 0, cols, rows, 1);
+static const KqShape q6_k = {210, 16, 2, 5, unpack_q6_k};
+static void q6_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q6_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q6k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q6_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    kq_rows(q6k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    kq_rows(q6_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q6k_avx2 = {ACT_Q8_K, q6k_row1, q6k_rows, "kq_avx2"};
+const MatKernel th_q6_k_avx2 = {ACT_Q8_K, q6_k_row1, q6_k_rows, "kq_avx2"};
 
-static const KqShape q2k = {84, 16, 4, 0, unpack_q2k};
-static void q2k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    kq_rows(q2k, y, 0, w, stride, x, 0, cols, rows, 1);
+static const KqShape q2_k = {84, 16, 4, 0, unpack_q2_k};
+static void q2_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q2_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q2k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q2_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    kq_rows(q2k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    kq_rows(q2_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q2k_avx2 = {ACT_Q8_K, q2k_row1, q2k_rows, "kq_avx2"};
+const MatKernel th_q2_k_avx2 = {ACT_Q8_K, q2_k_row1, q2_k_rows, "kq_avx2"};

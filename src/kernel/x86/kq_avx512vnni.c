@@ -10,7 +10,7 @@
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/tile_avx512.h"
 
-enum { SUPER = 256, STEPS = SUPER / 4 };
+enum { SUPER = 256, STEPS = SUPER / 4, RUN = 4 };
 
 typedef struct KqPanel {
     __m512i q[STEPS];
@@ -27,19 +27,27 @@ typedef struct KqShape {
     void (*unpack)(KqPanel *p, const Rows16 *r, size_t at);
 } KqShape;
 
-/* nt tokens of one super-block: y[t] = fma(.., y[t]) for the panel's rows. */
+/* nt tokens of one super-block: y[t] = fma(.., y[t]) for the panel's rows. Few tokens take turns between several sums each:
+ * one sum alone would wait for vpdpbusd's latency at every step. */
 TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __mmask16 rows, bool first, int nt) {
+    const int ways = s.groups == 1 ? 8 / nt : nt == 1 ? 2 : 1;
     __m512i n[8], m[8];
     TH_UNROLL for (int t = 0; t < nt; t++) n[t] = m[t] = _mm512_setzero_si512();
     for (int g = 0; g < s.groups; g++) {
         __m512i sum[8];
-        TH_UNROLL for (int t = 0; t < nt; t++) sum[t] = s.groups == 1 ? n[t] : _mm512_setzero_si512();
-        TH_UNROLL for (int k = g * (STEPS / s.groups); k < (g + 1) * (STEPS / s.groups); k++) {
-            TH_UNROLL for (int t = 0; t < nt; t++)
-                sum[t] = _mm512_dpbusd_epi32(sum[t], p->q[k], broadcast32(a.x + (size_t)t * a.stride + a.q_at + 4 * (size_t)k));
+        TH_UNROLL for (int i = 0; i < nt * ways; i++) sum[i] = _mm512_setzero_si512();
+        for (int k0 = g * (STEPS / s.groups); k0 < (g + 1) * (STEPS / s.groups); k0 += RUN) {
+            TH_UNROLL for (int k = 0; k < RUN; k++) {
+                TH_UNROLL for (int t = 0; t < nt; t++) {
+                    const char *x = a.x + (size_t)t * a.stride + a.q_at + 4 * (size_t)(k0 + k);
+                    sum[t * ways + k % ways] = _mm512_dpbusd_epi32(sum[t * ways + k % ways], p->q[k0 + k], broadcast32(x));
+                }
+            }
         }
-        TH_UNROLL for (int t = 0; t < nt; t++)
-            n[t] = s.groups == 1 ? sum[t] : _mm512_add_epi32(n[t], _mm512_mullo_epi32(sum[t], p->scale[g]));
+        TH_UNROLL for (int t = 0; t < nt; t++) {
+            TH_UNROLL for (int i = 1; i < ways; i++) sum[t * ways] = _mm512_add_epi32(sum[t * ways], sum[t * ways + i]);
+            n[t] = s.groups == 1 ? sum[t * ways] : _mm512_add_epi32(n[t], _mm512_mullo_epi32(sum[t * ways], p->scale[g]));
+        }
     }
     TH_UNROLL for (int h = 0; h < 8; h++) {
         TH_UNROLL for (int t = 0; t < nt; t++)
@@ -82,11 +90,10 @@ TH_INLINE void kq_rows(KqShape s, float *y, size_t y_stride, const void *w, size
         for (int r0 = 0; r0 < rows; r0 += 16) {
             Rows16 r = rows16_at(w, stride, r0, rows);
             __mmask16 mask = rows16_mask(r0, rows);
-            const uint8_t *ahead = (const uint8_t *)w + (size_t)th_min_int(r0 + 16, rows) * stride;
             for (int b = 0; b < cols / SUPER; b++) {
                 KqPanel p;
                 s.unpack(&p, &r, (size_t)b * s.block_bytes);
-                if (r0 + 16 < rows) prefetch_range(ahead + (size_t)b * 16 * s.block_bytes, 16 * s.block_bytes);
+                prefetch_rows(w, stride, r0, (size_t)b * s.block_bytes, s.block_bytes);
                 ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * SUPER, d_at + (size_t)b * 4,
                              s_at + (size_t)b * 32};
                 kq_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, th_min_int(pass, T - t0));
@@ -111,7 +118,7 @@ TH_INLINE void unpack_scales6(KqPanel *p, __m512i t0, __m512i t1, __m512i t2) {
     }
 }
 
-TH_INLINE void unpack_q4k(KqPanel *p, const Rows16 *r, size_t at) {
+TH_INLINE void unpack_q4_k(KqPanel *p, const Rows16 *r, size_t at) {
     __m512i v[4];
     const __m512i low4 = bytes_of(0x0F);
     turn4(v, r, at);
@@ -129,18 +136,18 @@ TH_INLINE void unpack_q4k(KqPanel *p, const Rows16 *r, size_t at) {
     }
 }
 
-static const KqShape q4k = {144, 8, 0, unpack_q4k};
-static void q4k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    kq_rows(q4k, y, 0, w, stride, x, 0, cols, rows, 1);
+static const KqShape q4_k = {144, 8, 0, unpack_q4_k};
+static void q4_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q4_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q4k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q4_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    kq_rows(q4k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    kq_rows(q4_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q4k_avx512vnni = {ACT_Q8_K, q4k_row1, q4k_rows, "kq_avx512vnni"};
+const MatKernel th_q4_k_avx512vnni = {ACT_Q8_K, q4_k_row1, q4_k_rows, "kq_avx512vnni"};
 
 /* ---- Q6_K */
-TH_INLINE void unpack_q6k(KqPanel *p, const Rows16 *r, size_t at) {
+TH_INLINE void unpack_q6_k(KqPanel *p, const Rows16 *r, size_t at) {
     const __m512i low4 = bytes_of(0x0F), bits45 = bytes_of(0x30);
     __m512i sc[4], lo[4], hi[4];
     turn4(lo, r, at + 194); /* its last word ends in d */
@@ -170,18 +177,18 @@ TH_INLINE void unpack_q6k(KqPanel *p, const Rows16 *r, size_t at) {
     }
 }
 
-static const KqShape q6k = {210, 16, 5, unpack_q6k};
-static void q6k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    kq_rows(q6k, y, 0, w, stride, x, 0, cols, rows, 1);
+static const KqShape q6_k = {210, 16, 5, unpack_q6_k};
+static void q6_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q6_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q6k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q6_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    kq_rows(q6k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    kq_rows(q6_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q6k_avx512vnni = {ACT_Q8_K, q6k_row1, q6k_rows, "kq_avx512vnni"};
+const MatKernel th_q6_k_avx512vnni = {ACT_Q8_K, q6_k_row1, q6_k_rows, "kq_avx512vnni"};
 
 /* ---- Q2_K: a code of 2 bits times a scale of 4 fits a byte, so the panel holds the products and needs no scales. */
-TH_INLINE void unpack_q2k(KqPanel *p, const Rows16 *r, size_t at) {
+TH_INLINE void unpack_q2_k(KqPanel *p, const Rows16 *r, size_t at) {
     const __m512i low2 = bytes_of(3), low4 = bytes_of(0x0F);
     __m512i s[4], v[4], sc[16];
     turn4(v, r, at + 68); /* its last word is d and dmin */
@@ -206,12 +213,12 @@ TH_INLINE void unpack_q2k(KqPanel *p, const Rows16 *r, size_t at) {
     }
 }
 
-static const KqShape q2k = {84, 1, 0, unpack_q2k};
-static void q2k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    kq_rows(q2k, y, 0, w, stride, x, 0, cols, rows, 1);
+static const KqShape q2_k = {84, 1, 0, unpack_q2_k};
+static void q2_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q2_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q2k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q2_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    kq_rows(q2k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    kq_rows(q2_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q2k_avx512vnni = {ACT_Q8_K, q2k_row1, q2k_rows, "kq_avx512vnni"};
+const MatKernel th_q2_k_avx512vnni = {ACT_Q8_K, q2_k_row1, q2_k_rows, "kq_avx512vnni"};

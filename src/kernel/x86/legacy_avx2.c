@@ -104,16 +104,15 @@ TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void 
         for (int r0 = 0; r0 < rows; r0 += 8) {
             Rows8 r = rows8_at(w, stride, r0, rows);
             __m256i mask = rows8_mask(r0, rows);
-            const uint8_t *ahead = (const uint8_t *)w + (size_t)th_min_int(r0 + 8, rows) * stride;
             for (int b = 0; b < blocks; b += GROUP) {
                 LegacyPanel p;
                 __m256i word[MAX_WORDS];
                 int nb = th_min_int(GROUP, blocks - b);
                 size_t at = (size_t)b * s.block_bytes;
+                prefetch_rows(w, stride, r0, at, (size_t)nb * s.block_bytes);
                 if (nb == GROUP) turn_words(word, &r, at, words);
                 else turn_tail(word, &r, at, (size_t)nb * s.block_bytes, words);
                 s.unpack(&p, word);
-                if (r0 + 8 < rows) prefetch_range(ahead + 8 * at, 8 * (size_t)nb * s.block_bytes);
                 ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * BLOCK, d_at + (size_t)b * 4,
                              s_at + (size_t)b * 4};
                 legacy_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, nb, th_min_int(pass, T - t0));
@@ -141,7 +140,7 @@ TH_INLINE void add_fifth_bits(__m256i q[8], __m256i high) {
 }
 
 /* ---- Q4_0: d, 16 bytes of nibbles; 18 bytes */
-TH_INLINE void unpack_q40(LegacyPanel *p, const __m256i *word) {
+TH_INLINE void unpack_q4_0(LegacyPanel *p, const __m256i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m256i *w = word + b / 2 * 9;
         p->d[b] = b % 2 ? high_f16(w[4]) : low_f16(w[0]);
@@ -149,7 +148,7 @@ TH_INLINE void unpack_q40(LegacyPanel *p, const __m256i *word) {
     }
 }
 /* ---- Q4_1: d, m, 16 bytes; 20 bytes */
-TH_INLINE void unpack_q41(LegacyPanel *p, const __m256i *word) {
+TH_INLINE void unpack_q4_1(LegacyPanel *p, const __m256i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m256i *w = word + b * 5;
         p->d[b] = low_f16(w[0]);
@@ -158,7 +157,7 @@ TH_INLINE void unpack_q41(LegacyPanel *p, const __m256i *word) {
     }
 }
 /* ---- Q5_0: d, 32 fifth bits, 16 bytes; 22 bytes */
-TH_INLINE void unpack_q50(LegacyPanel *p, const __m256i *word) {
+TH_INLINE void unpack_q5_0(LegacyPanel *p, const __m256i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m256i *w = word + b / 2 * 11;
         p->d[b] = b % 2 ? high_f16(w[5]) : low_f16(w[0]);
@@ -167,7 +166,7 @@ TH_INLINE void unpack_q50(LegacyPanel *p, const __m256i *word) {
     }
 }
 /* ---- Q5_1: d, m, 32 fifth bits, 16 bytes; 24 bytes */
-TH_INLINE void unpack_q51(LegacyPanel *p, const __m256i *word) {
+TH_INLINE void unpack_q5_1(LegacyPanel *p, const __m256i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m256i *w = word + b * 6;
         p->d[b] = low_f16(w[0]);
@@ -177,7 +176,7 @@ TH_INLINE void unpack_q51(LegacyPanel *p, const __m256i *word) {
     }
 }
 /* ---- Q8_0: d, 32 signed bytes; 34 bytes */
-TH_INLINE void unpack_q80(LegacyPanel *p, const __m256i *word) {
+TH_INLINE void unpack_q8_0(LegacyPanel *p, const __m256i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m256i *w = word + b / 2 * 17;
         p->d[b] = b % 2 ? high_f16(w[8]) : low_f16(w[0]);
@@ -185,52 +184,52 @@ TH_INLINE void unpack_q80(LegacyPanel *p, const __m256i *word) {
     }
 }
 
-static const LegacyShape q40 = {18, 8, 8, false, unpack_q40};
-static void q40_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q40, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q4_0 = {18, 8, 8, false, unpack_q4_0};
+static void q4_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q4_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q40_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q4_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q40, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q4_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q40_avx2 = {ACT_Q8_0, q40_row1, q40_rows, "legacy_avx2"};
+const MatKernel th_q4_0_avx2 = {ACT_Q8_0, q4_0_row1, q4_0_rows, "legacy_avx2"};
 
-static const LegacyShape q41 = {20, 0, 8, true, unpack_q41};
-static void q41_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q41, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q4_1 = {20, 0, 8, true, unpack_q4_1};
+static void q4_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q4_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q41_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q4_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q41, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q4_1, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q41_avx2 = {ACT_Q8_0, q41_row1, q41_rows, "legacy_avx2"};
+const MatKernel th_q4_1_avx2 = {ACT_Q8_0, q4_1_row1, q4_1_rows, "legacy_avx2"};
 
-static const LegacyShape q50 = {22, 16, 4, false, unpack_q50};
-static void q50_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q50, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q5_0 = {22, 16, 4, false, unpack_q5_0};
+static void q5_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q5_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q50_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q5_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q50, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q5_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q50_avx2 = {ACT_Q8_0, q50_row1, q50_rows, "legacy_avx2"};
+const MatKernel th_q5_0_avx2 = {ACT_Q8_0, q5_0_row1, q5_0_rows, "legacy_avx2"};
 
-static const LegacyShape q51 = {24, 0, 4, true, unpack_q51};
-static void q51_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q51, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q5_1 = {24, 0, 4, true, unpack_q5_1};
+static void q5_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q5_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q51_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q5_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q51, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q5_1, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q51_avx2 = {ACT_Q8_0, q51_row1, q51_rows, "legacy_avx2"};
+const MatKernel th_q5_1_avx2 = {ACT_Q8_0, q5_1_row1, q5_1_rows, "legacy_avx2"};
 
-static const LegacyShape q80 = {34, 0, 1, false, unpack_q80};
-static void q80_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q80, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q8_0 = {34, 0, 1, false, unpack_q8_0};
+static void q8_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q8_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q80_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q8_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q80, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q8_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q80_avx2 = {ACT_Q8_0, q80_row1, q80_rows, "legacy_avx2"};
+const MatKernel th_q8_0_avx2 = {ACT_Q8_0, q8_0_row1, q8_0_rows, "legacy_avx2"};

@@ -97,16 +97,15 @@ TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void 
         for (int r0 = 0; r0 < rows; r0 += 16) {
             Rows16 r = rows16_at(w, stride, r0, rows);
             __mmask16 mask = rows16_mask(r0, rows);
-            const uint8_t *ahead = (const uint8_t *)w + (size_t)th_min_int(r0 + 16, rows) * stride;
             for (int b = 0; b < blocks; b += GROUP) {
                 LegacyPanel p;
                 __m512i word[MAX_WORDS];
                 int nb = th_min_int(GROUP, blocks - b);
                 size_t at = (size_t)b * s.block_bytes;
+                prefetch_rows(w, stride, r0, at, (size_t)nb * s.block_bytes);
                 if (nb == GROUP) turn_words(word, &r, at, words);
                 else turn_tail(word, &r, at, (size_t)nb * s.block_bytes, words);
                 s.unpack(&p, word);
-                if (r0 + 16 < rows) prefetch_range(ahead + 16 * at, 16 * (size_t)nb * s.block_bytes);
                 ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * BLOCK, d_at + (size_t)b * 4,
                              s_at + (size_t)b * 4};
                 legacy_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, nb, th_min_int(pass, T - t0));
@@ -134,7 +133,7 @@ TH_INLINE void add_fifth_bits(__m512i q[8], __m512i high) {
 }
 
 /* ---- Q4_0: d, 16 bytes of nibbles; 18 bytes */
-TH_INLINE void unpack_q40(LegacyPanel *p, const __m512i *word) {
+TH_INLINE void unpack_q4_0(LegacyPanel *p, const __m512i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m512i *w = word + b / 2 * 9;
         p->d[b] = b % 2 ? high_f16(w[4]) : low_f16(w[0]);
@@ -142,7 +141,7 @@ TH_INLINE void unpack_q40(LegacyPanel *p, const __m512i *word) {
     }
 }
 /* ---- Q4_1: d, m, 16 bytes; 20 bytes */
-TH_INLINE void unpack_q41(LegacyPanel *p, const __m512i *word) {
+TH_INLINE void unpack_q4_1(LegacyPanel *p, const __m512i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m512i *w = word + b * 5;
         p->d[b] = low_f16(w[0]);
@@ -151,7 +150,7 @@ TH_INLINE void unpack_q41(LegacyPanel *p, const __m512i *word) {
     }
 }
 /* ---- Q5_0: d, 32 fifth bits, 16 bytes; 22 bytes */
-TH_INLINE void unpack_q50(LegacyPanel *p, const __m512i *word) {
+TH_INLINE void unpack_q5_0(LegacyPanel *p, const __m512i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m512i *w = word + b / 2 * 11;
         p->d[b] = b % 2 ? high_f16(w[5]) : low_f16(w[0]);
@@ -160,7 +159,7 @@ TH_INLINE void unpack_q50(LegacyPanel *p, const __m512i *word) {
     }
 }
 /* ---- Q5_1: d, m, 32 fifth bits, 16 bytes; 24 bytes */
-TH_INLINE void unpack_q51(LegacyPanel *p, const __m512i *word) {
+TH_INLINE void unpack_q5_1(LegacyPanel *p, const __m512i *word) {
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m512i *w = word + b * 6;
         p->d[b] = low_f16(w[0]);
@@ -170,7 +169,7 @@ TH_INLINE void unpack_q51(LegacyPanel *p, const __m512i *word) {
     }
 }
 /* ---- Q8_0: d, 32 signed bytes; 34 bytes */
-TH_INLINE void unpack_q80(LegacyPanel *p, const __m512i *word) {
+TH_INLINE void unpack_q8_0(LegacyPanel *p, const __m512i *word) {
     const __m512i sign = bytes_of(0x80);
     TH_UNROLL for (int b = 0; b < GROUP; b++) {
         const __m512i *w = word + b / 2 * 17;
@@ -179,52 +178,52 @@ TH_INLINE void unpack_q80(LegacyPanel *p, const __m512i *word) {
     }
 }
 
-static const LegacyShape q40 = {18, 8, false, unpack_q40};
-static void q40_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q40, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q4_0 = {18, 8, false, unpack_q4_0};
+static void q4_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q4_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q40_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q4_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q40, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q4_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q40_avx512vnni = {ACT_Q8_0, q40_row1, q40_rows, "legacy_avx512vnni"};
+const MatKernel th_q4_0_avx512vnni = {ACT_Q8_0, q4_0_row1, q4_0_rows, "legacy_avx512vnni"};
 
-static const LegacyShape q41 = {20, 0, true, unpack_q41};
-static void q41_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q41, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q4_1 = {20, 0, true, unpack_q4_1};
+static void q4_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q4_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q41_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q4_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q41, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q4_1, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q41_avx512vnni = {ACT_Q8_0, q41_row1, q41_rows, "legacy_avx512vnni"};
+const MatKernel th_q4_1_avx512vnni = {ACT_Q8_0, q4_1_row1, q4_1_rows, "legacy_avx512vnni"};
 
-static const LegacyShape q50 = {22, 16, false, unpack_q50};
-static void q50_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q50, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q5_0 = {22, 16, false, unpack_q5_0};
+static void q5_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q5_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q50_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q5_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q50, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q5_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q50_avx512vnni = {ACT_Q8_0, q50_row1, q50_rows, "legacy_avx512vnni"};
+const MatKernel th_q5_0_avx512vnni = {ACT_Q8_0, q5_0_row1, q5_0_rows, "legacy_avx512vnni"};
 
-static const LegacyShape q51 = {24, 0, true, unpack_q51};
-static void q51_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q51, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q5_1 = {24, 0, true, unpack_q5_1};
+static void q5_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q5_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q51_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q5_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q51, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q5_1, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q51_avx512vnni = {ACT_Q8_0, q51_row1, q51_rows, "legacy_avx512vnni"};
+const MatKernel th_q5_1_avx512vnni = {ACT_Q8_0, q5_1_row1, q5_1_rows, "legacy_avx512vnni"};
 
-static const LegacyShape q80 = {34, 128, false, unpack_q80};
-static void q80_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
-    legacy_rows(q80, y, 0, w, stride, x, 0, cols, rows, 1);
+static const LegacyShape q8_0 = {34, 128, false, unpack_q8_0};
+static void q8_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(q8_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
-static void q80_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+static void q8_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
                      int rows, int T) {
-    legacy_rows(q80, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+    legacy_rows(q8_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
-const MatKernel th_q80_avx512vnni = {ACT_Q8_0, q80_row1, q80_rows, "legacy_avx512vnni"};
+const MatKernel th_q8_0_avx512vnni = {ACT_Q8_0, q8_0_row1, q8_0_rows, "legacy_avx512vnni"};
