@@ -4,8 +4,8 @@
  *     queue[ahead]        -> r            a free reader takes the first of the first queue that has one
  *     queue[speculative]  -> r -> r -> r  but at most half of the readers are busy with these
  *
- * One lock guards the queues and is never held across a read. A Read is published as done with a release store while the
- * lock is held, and not touched afterwards: its owner may reuse it at once. */
+ * One lock guards the queues and is never held across a read. A Read is published as done with a release store while
+ * the lock is held, and not touched afterwards: its owner may reuse it at once. */
 #include "os/aio.h"
 
 #include <pthread.h>
@@ -103,7 +103,7 @@ static void *reader_main(void *arg) {
         aio->stats.bytes += bytes;
         aio->stats.read_s += seconds;
         finish(aio, r);
-        /* A speculative read may have waited for this one's place while others slept; this reader looks again itself. */
+        /* A speculative read may wait for this one's place while all others sleep: this reader looks again itself. */
     }
     pthread_mutex_unlock(&aio->lock);
     return NULL;

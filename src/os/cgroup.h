@@ -1,6 +1,6 @@
 /* cgroup.h: what the kernel tells in small text files, and the control groups this process is in (versions 1 and 2).
  *
- * Nothing here allocates. `root` is put in front of every path: "" is this machine, tests give a folder of their own. */
+ * Nothing here allocates. `root` is put in front of every path: "" is this machine, tests give their own folder. */
 #ifndef THIMBLE_CGROUP_H
 #define THIMBLE_CGROUP_H
 

@@ -1,8 +1,9 @@
 /* cpu.c: instruction sets as the processor and the system both allow them, and how many threads are worth it.
  *
- * A little core or a second thread of a busy core slows every barrier down, and more threads than a CPU quota allows get
- * the whole process stopped for the rest of each period. So: one thread per physical core, of the fast class only, within
- * the quota. All of it is read from text files of the kernel, so a test can put a big.LITTLE board into a folder. */
+ * A little core or a second thread of a busy core slows every barrier down, and more threads than a CPU quota allows
+ * get the whole process stopped for the rest of each period. So: one thread per physical core, of the fast class only,
+ * within the quota. All of it is read from text files of the kernel, so a test can put a big.LITTLE board into a
+ * folder. */
 #include "os/cpu.h"
 
 #include <stdint.h>
@@ -41,7 +42,8 @@ static const IsaWord isa_words[] = {
 static unsigned keep_founded(unsigned mask) {
     unsigned kept = 0;
     for (size_t i = 0; i < TH_COUNT(isa_words); i++)
-        if ((mask & isa_words[i].bit) != 0 && (kept & isa_words[i].needs) == isa_words[i].needs) kept |= isa_words[i].bit;
+        if ((mask & isa_words[i].bit) != 0 && (kept & isa_words[i].needs) == isa_words[i].needs)
+            kept |= isa_words[i].bit;
     return kept;
 }
 
@@ -96,7 +98,8 @@ bool th_cpu_parse_isa(const char *list, unsigned *mask) {
     unsigned found = ISA_C;
     for (const char *p = list;; p++) {
         size_t len = strcspn(p, ","), i = 0;
-        while (i < TH_COUNT(isa_words) && (strlen(isa_words[i].word) != len || strncmp(isa_words[i].word, p, len) != 0)) i++;
+        while (i < TH_COUNT(isa_words) && (strlen(isa_words[i].word) != len || strncmp(isa_words[i].word, p, len) != 0))
+            i++;
         if (i == TH_COUNT(isa_words)) return false;
         found |= isa_words[i].bit | isa_words[i].needs;
         p += len;
@@ -123,7 +126,9 @@ typedef struct CpuSet {
     uint64_t bits[MAX_CPUS / 64];
 } CpuSet;
 
-static bool has_cpu(const CpuSet *s, unsigned cpu) { return cpu < MAX_CPUS && (s->bits[cpu / 64] >> cpu % 64 & 1) != 0; }
+static bool has_cpu(const CpuSet *s, unsigned cpu) {
+    return cpu < MAX_CPUS && (s->bits[cpu / 64] >> cpu % 64 & 1) != 0;
+}
 static void add_cpu(CpuSet *s, unsigned cpu) { s->bits[cpu / 64] |= (uint64_t)1 << cpu % 64; }
 
 static unsigned parse_cpu(const char **p) {
@@ -147,7 +152,7 @@ static void parse_cpu_list(const char *p, CpuSet *out) {
     }
 }
 
-/* Processors that are online and that affinity (taskset, cpuset groups) leaves us; false if the kernel does not tell. */
+/* Processors that are online and that affinity (taskset, cpuset groups) leaves us; false if nothing is told. */
 static bool allowed_cpus(const char *root, CpuSet *out) {
     char text[4096];
     CpuSet online;
@@ -190,8 +195,9 @@ static void keep_cores(const char *root, CpuSet *s) {
     }
 }
 
-/* Only cores near the fastest stay. Capacities tell classes apart by what they compute (a big core of 800 next to a prime
- * one of 1024 is worth its thread, a little one of 400 is not); frequencies are closer to each other than what they mean. */
+/* Only cores near the fastest stay. Capacities tell classes apart by what they compute (a big core of 800 next to a
+ * prime one of 1024 is worth its thread, a little one of 400 is not); frequencies are closer to each other than what
+ * they mean. */
 static void keep_fast(const char *root, CpuSet *s, const char *file, unsigned percent) {
     uint64_t best = 0, value;
     for (unsigned cpu = 0; cpu < MAX_CPUS; cpu++)

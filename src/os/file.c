@@ -5,9 +5,9 @@
  *                       --otherwise--> fd, then the page cache is dropped behind it
  *
  * One loop serves both: it goes on after short reads and EINTR and repeats EIO a few times, because flash behind a bus
- * recovers sometimes. What it reports is exact: file, offset, wanted, got, reason. Direct reads may be refused by the read
- * although open accepted them (SD cards, FUSE, overlays), so the probe reads for real, at both ends of the file, and
- * compares with what the page cache says. */
+ * recovers sometimes. What it reports is exact: file, offset, wanted, got, reason. Direct reads may be refused by the
+ * read although open accepted them (SD cards, FUSE, overlays), so the probe reads for real, at both ends of the file,
+ * and compares with what the page cache says. */
 #define _GNU_SOURCE /* O_DIRECT, statx */
 #include "os/file.h"
 
@@ -110,7 +110,8 @@ static void pause_before_retry(int tries) {
 }
 
 /* Reads until at least `wanted` of `bytes` arrived; *reason is errno, or 0 at the end of the file. */
-static size_t read_most(const File *f, int fd, char *buffer, size_t bytes, size_t wanted, uint64_t offset, int *reason) {
+static size_t read_most(const File *f, int fd, char *buffer, size_t bytes, size_t wanted, uint64_t offset,
+                        int *reason) {
     size_t got = 0;
     int tries = 0;
     *reason = 0;
@@ -136,15 +137,15 @@ static bool fail_read(const File *f, size_t wanted, uint64_t offset, size_t got,
     uint64_t size = fstat(f->fd, &st) == 0 ? (uint64_t)st.st_size : f->size;
     unsigned long long at = offset, now = size, then = f->size;
     if (reason)
-        return th_fail_errno(err, THIMBLE_E_IO, reason, "%s: reading %zu bytes at offset %llu got %zu", f->path, wanted, at,
-                             got);
+        return th_fail_errno(err, THIMBLE_E_IO, reason, "%s: reading %zu bytes at offset %llu got %zu", f->path, wanted,
+                             at, got);
     if (size != f->size)
         return th_fail(err, THIMBLE_E_IO,
-                       "%s: reading %zu bytes at offset %llu got %zu: the file changed while in use: it had %llu bytes and "
-                       "has %llu now",
+                       "%s: reading %zu bytes at offset %llu got %zu: the file changed while in use: it had %llu bytes "
+                       "and has %llu now",
                        f->path, wanted, at, got, then, now);
-    return th_fail(err, THIMBLE_E_IO, "%s: reading %zu bytes at offset %llu got %zu: the file ends at %llu", f->path, wanted,
-                   at, got, now);
+    return th_fail(err, THIMBLE_E_IO, "%s: reading %zu bytes at offset %llu got %zu: the file ends at %llu", f->path,
+                   wanted, at, got, now);
 }
 
 /* No file is that long; off_t must not turn negative. */
@@ -224,7 +225,8 @@ static int open_direct(const File *f) {
     for (size_t i = 0; i < TH_COUNT(paths); i++) {
         struct stat st;
         int fd = open_again(paths[i], O_DIRECT);
-        if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_ino == f->inode && (uint64_t)st.st_dev == f->device) return fd;
+        if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_ino == f->inode && (uint64_t)st.st_dev == f->device)
+            return fd;
         if (fd >= 0) close(fd);
     }
     return -1;

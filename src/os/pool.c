@@ -4,14 +4,14 @@
  *     left   = items not finished yet
  *
  * th_pool_run writes the job, publishes a ticket and takes chunks like everybody else; it returns when `left` is 0. A
- * worker that the system has put aside holds nobody up unless it has taken a chunk: whoever is awake does the work, so a
- * slow core or a wake-up that comes too late costs little. Taking a chunk is one compare-and-swap on the ticket; that it
- * succeeds proves that the job which the worker has read is still the current one, because the next job is written only
- * after this one's items have all been taken and finished.
+ * worker that the system has put aside holds nobody up unless it has taken a chunk: whoever is awake does the work, so
+ * a slow core or a wake-up that comes too late costs little. Taking a chunk is one compare-and-swap on the ticket; that
+ * it succeeds proves that the job which the worker has read is still the current one, because the next job is written
+ * only after this one's items have all been taken and finished.
  *
- * Who waits spins for some tens of microseconds (passes consist of hundreds of short jobs in a row), then sleeps; with more
- * threads than processors nobody spins. Sleepers count themselves before they look at the word a last time, wakers change
- * the word before they look at the count: sequentially consistent, so one of them sees the other. */
+ * Who waits spins for some tens of microseconds (passes consist of hundreds of short jobs in a row), then sleeps; with
+ * more threads than processors nobody spins. Sleepers count themselves before they look at the word a last time, wakers
+ * change the word before they look at the count: sequentially consistent, so one of them sees the other. */
 #include "os/pool.h"
 
 #include <pthread.h>
@@ -33,8 +33,8 @@ typedef struct Worker {
 struct Pool {
     TH_ALIGNED(CACHE_LINE) _Atomic uint64_t ticket;
     TH_ALIGNED(CACHE_LINE) atomic_int left;
-    /* The job. Atomic although guarded by the ticket: a worker may read it while the next one is written; it then fails to
-     * take a chunk and throws away what it read. */
+    /* The job. Atomic although guarded by the ticket: a worker may read it while the next one is written; it then fails
+     * to take a chunk and throws away what it read. */
     TH_ALIGNED(CACHE_LINE) _Atomic(PoolFn) fn;
     _Atomic(void *) arg;
     atomic_int n, grain;
@@ -59,7 +59,8 @@ static inline void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory"); /* "yield" does nothing on most cores; isb lasts about as long as x86's pause */
+    /* "yield" does nothing on most cores; isb lasts about as long as x86's pause. */
+    __asm__ volatile("isb" ::: "memory");
 #endif
 }
 

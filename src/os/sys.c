@@ -32,13 +32,16 @@ static uint64_t find_kib(const char *text, const char *key) {
     return n;
 }
 
-void th_sys_memory(SysMemory *m) {
+void th_sys_memory(SysMemory *out) {
     char text[4096];
+    *out = (SysMemory){0};
     if (!th_text_read("", "/proc/self/status", text, sizeof text)) return;
-    m->rss = find_kib(text, "VmRSS:");
-    m->peak_rss = find_kib(text, "VmHWM:");
-    m->anon = find_kib(text, "RssAnon:"); /* absent before Linux 4.5 */
-    if (m->anon > m->peak_anon) m->peak_anon = m->anon;
+    out->rss = find_kib(text, "VmRSS:");
+    out->peak_rss = find_kib(text, "VmHWM:");
+    out->anon = find_kib(text, "RssAnon:"); /* absent before Linux 4.5 */
+    uint64_t files = find_kib(text, "RssFile:") + find_kib(text, "RssShmem:");
+    out->peak_anon = out->anon;
+    if (out->anon && out->peak_rss > files && out->peak_rss - files > out->anon) out->peak_anon = out->peak_rss - files;
 }
 
 /* Clean pages of files count as used although the kernel gives them up on demand. */

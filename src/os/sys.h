@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
+/* Bytes: VmRSS, VmHWM, RssAnon. The kernel keeps no peak of anonymous memory: peak_anon is the peak of all memory
+ * without the pages of files there are now, and never less than anon. All zeros where the system does not tell. */
 typedef struct SysMemory {
-    uint64_t rss, peak_rss, anon, peak_anon; /* bytes; VmRSS, VmHWM, RssAnon; peak_anon as far as sampled */
+    uint64_t rss, peak_rss, anon, peak_anon;
 } SysMemory;
-/* Reads /proc without allocating. `m` starts zeroed and is kept between calls: peak_anon is the largest anon it saw.
- * All zeros where the system does not tell. */
-void th_sys_memory(SysMemory *m);
+void th_sys_memory(SysMemory *out); /* reads /proc without allocating */
 /* Smallest of physical memory, MemAvailable and what every ancestor cgroup (v1 and v2) leaves free. */
 uint64_t th_sys_available(void);
 double th_sys_seconds(void); /* monotonic */

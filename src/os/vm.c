@@ -1,8 +1,8 @@
 /* vm.c: pages from the system, entered in the ledger before they are taken.
  *
- * Huge regions begin and end at multiples of 2 MiB: only then can the kernel back them with huge pages, which flash reads
- * and matrix products both want (a direct read costs per memory segment, not per byte). They are larger than any page size
- * in use (4, 16 and 64 KiB), so everything stays a multiple of the page. */
+ * Huge regions begin and end at multiples of 2 MiB: only then can the kernel back them with huge pages, which flash
+ * reads and matrix products both want (a direct read costs per memory segment, not per byte). They are larger than any
+ * page size in use (4, 16 and 64 KiB), so everything stays a multiple of the page. */
 #include "os/vm.h"
 
 #include <errno.h>
@@ -48,7 +48,8 @@ static void *map_huge(size_t bytes) {
 
 void *th_vm_alloc(Budget *b, MemClass mem_class, size_t bytes, bool huge, Err *err) {
     if (bytes > PTRDIFF_MAX - HUGE_BYTES) {
-        th_fail(err, THIMBLE_E_NOMEM, "%zu bytes for %s are more than an address space", bytes, th_mem_class_name(mem_class));
+        th_fail(err, THIMBLE_E_NOMEM, "%zu bytes for %s are more than an address space", bytes,
+                th_mem_class_name(mem_class));
         return NULL;
     }
     size_t rounded = th_vm_rounded(bytes, huge);
@@ -72,7 +73,8 @@ void th_vm_free(Budget *b, MemClass mem_class, void *p, size_t bytes, bool huge)
 
 void th_vm_release(void *p, size_t bytes) {
     size_t page = th_vm_page();
-    uintptr_t begin = (uintptr_t)th_align_up((uintptr_t)p, page), end = (uintptr_t)th_align_down((uintptr_t)p + bytes, page);
+    uintptr_t begin = (uintptr_t)th_align_up((uintptr_t)p, page),
+              end = (uintptr_t)th_align_down((uintptr_t)p + bytes, page);
     if (begin >= end) return;
     char *first = (char *)p + (begin - (uintptr_t)p);
 #ifdef __linux__

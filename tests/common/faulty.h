@@ -19,8 +19,8 @@ typedef enum Fault {
     FAULT_EINTR,        /* every other call is interrupted                       */
     FAULT_EIO_ONCE,     /* the first call that is hit fails, later ones work     */
     FAULT_EIO_ALWAYS,
-    FAULT_EINVAL_DIRECT,/* refuses every descriptor but `buffered_fd` (B52)      */
-    FAULT_DELAY         /* each call takes delay_us longer                       */
+    FAULT_EINVAL_DIRECT, /* refuses every descriptor but `buffered_fd` (B52)      */
+    FAULT_DELAY          /* each call takes delay_us longer                       */
 } Fault;
 
 typedef struct Faulty {

@@ -1,4 +1,5 @@
-/* test_aio.c: reads arrive whole, in order of priority; failures stay with their read; closing leaves nothing behind. */
+/* test_aio.c: reads arrive whole, in order of priority; failures stay with their read; closing leaves nothing behind.
+ */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -84,7 +85,8 @@ static void check_bytes(const Read *r) {
     assert_int_equal(r->err.code, 0);
     const unsigned char *p = (const unsigned char *)r->buffer + r->skip;
     for (size_t i = 0; i < r->bytes; i++)
-        if (p[i] != th_scratch_byte(r->offset + i)) fail_msg("byte %zu of the read at %llu", i, (unsigned long long)r->offset);
+        if (p[i] != th_scratch_byte(r->offset + i))
+            fail_msg("byte %zu of the read at %llu", i, (unsigned long long)r->offset);
 }
 
 static void reads_arrive(void **state) {
@@ -129,7 +131,7 @@ static void order_of_service(void **state) {
     open_file(&f, (FileHook){gate_pread, &gate});
     assert_true(th_aio_open(&aio, 1, &err));
     Read *r = new_reads(&f, 9, 100);
-    const int priority[9] = {AIO_DEMAND,  AIO_SPECULATIVE, AIO_AHEAD, AIO_DEMAND,     AIO_SPECULATIVE,
+    const int priority[9] = {AIO_DEMAND, AIO_SPECULATIVE, AIO_AHEAD, AIO_DEMAND,     AIO_SPECULATIVE,
                              AIO_DEMAND, AIO_AHEAD,       AIO_AHEAD, AIO_SPECULATIVE};
     th_aio_submit(aio, &r[0]);
     gate_wait_arrived(&gate, 1);
@@ -219,7 +221,6 @@ static void failures_stay_with_their_read(void **state) {
     free_reads(r, 4);
     th_file_close(&f);
 }
-
 
 static void *open_gate_later(void *arg) {
     struct timespec t = {0, 20 * 1000000};
@@ -359,8 +360,14 @@ static void bad_numbers(void **state) {
     assert_false(th_aio_open(&aio, 65, &err));
 }
 
-static int setup(void **state) { th_scratch_open(&scratch); return 0; }
-static int teardown(void **state) { th_scratch_close(&scratch); return 0; }
+static int setup(void **state) {
+    th_scratch_open(&scratch);
+    return 0;
+}
+static int teardown(void **state) {
+    th_scratch_close(&scratch);
+    return 0;
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {

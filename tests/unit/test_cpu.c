@@ -17,13 +17,16 @@
 /* ---- instruction sets -------------------------------------------------------------------------------------------- */
 
 static void words_and_masks(void **state) {
-    const struct { const char *list; unsigned mask; const char *names; } good[] = {
-        {"c", ISA_C, "c"},
-        {"avx2", ISA_C | ISA_AVX2, "c,avx2"},
-        {"avx512vnni", ISA_C | ISA_AVX2 | ISA_AVX512 | ISA_AVX512VNNI, "c,avx2,avx512,avx512vnni"},
-        {"avx512,avxvnni", ISA_C | ISA_AVX2 | ISA_AVX512 | ISA_AVXVNNI, "c,avx2,avxvnni,avx512"},
-        {"i8mm", ISA_C | ISA_NEON | ISA_DOTPROD | ISA_I8MM, "c,neon,dotprod,i8mm"},
-        {"neon,c,neon", ISA_C | ISA_NEON, "c,neon"}};
+    const struct {
+        const char *list;
+        unsigned mask;
+        const char *names;
+    } good[] = {{"c", ISA_C, "c"},
+                {"avx2", ISA_C | ISA_AVX2, "c,avx2"},
+                {"avx512vnni", ISA_C | ISA_AVX2 | ISA_AVX512 | ISA_AVX512VNNI, "c,avx2,avx512,avx512vnni"},
+                {"avx512,avxvnni", ISA_C | ISA_AVX2 | ISA_AVX512 | ISA_AVXVNNI, "c,avx2,avxvnni,avx512"},
+                {"i8mm", ISA_C | ISA_NEON | ISA_DOTPROD | ISA_I8MM, "c,neon,dotprod,i8mm"},
+                {"neon,c,neon", ISA_C | ISA_NEON, "c,neon"}};
     const char *bad[] = {"", "avx", "avx5", "avx512 ", "AVX2", "avx2,", ",avx2", "avx2,,c", "c;avx2"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         unsigned mask = 0;
@@ -61,12 +64,19 @@ static void this_machine(void **state) {
  * /proc/cpuinfo is the host's. */
 static void agrees_with_the_kernel(void **state) {
     static char text[16384], flags[4096];
-    const struct { unsigned bit; const char *all; } sets[] = {
+    const struct {
+        unsigned bit;
+        const char *all;
+    } sets[] = {
 #if defined(__x86_64__)
-        {ISA_AVX2, " avx2 fma f16c bmi1 bmi2 "}, {ISA_AVXVNNI, " avx_vnni avx2 "},
-        {ISA_AVX512, " avx512f avx512bw avx512dq avx512vl avx512cd "}, {ISA_AVX512VNNI, " avx512_vnni avx512f "},
+        {ISA_AVX2, " avx2 fma f16c bmi1 bmi2 "},
+        {ISA_AVXVNNI, " avx_vnni avx2 "},
+        {ISA_AVX512, " avx512f avx512bw avx512dq avx512vl avx512cd "},
+        {ISA_AVX512VNNI, " avx512_vnni avx512f "},
 #else
-        {ISA_NEON, " asimd "}, {ISA_DOTPROD, " asimddp "}, {ISA_I8MM, " i8mm "},
+        {ISA_NEON, " asimd "},
+        {ISA_DOTPROD, " asimddp "},
+        {ISA_I8MM, " i8mm "},
 #endif
     };
     if (!th_text_read("", "/proc/cpuinfo", text, sizeof text)) skip();
@@ -75,7 +85,8 @@ static void agrees_with_the_kernel(void **state) {
 #else
     const char *key = "\nFeatures";
 #endif
-    const char *line = strstr(text, key), *colon = line ? strchr(line, ':') : NULL, *end = colon ? strchr(colon, '\n') : NULL;
+    const char *line = strstr(text, key), *colon = line ? strchr(line, ':') : NULL,
+               *end = colon ? strchr(colon, '\n') : NULL;
     if (!end || getenv("RUN_UNDER")) skip();
     snprintf(flags, sizeof flags, "%.*s ", (int)(end - colon - 1), colon + 1);
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
@@ -114,7 +125,8 @@ static void put_number(Board *b, int cpu, const char *file, int n) {
 static void new_board(Board *b, const char *allowed, const char *online) {
     char text[256];
     th_scratch_open(&b->s);
-    snprintf(text, sizeof text, "Name:\tthimble\nCpus_allowed:\tff\nCpus_allowed_list:\t%s\nMems_allowed:\t1\n", allowed);
+    snprintf(text, sizeof text, "Name:\tthimble\nCpus_allowed:\tff\nCpus_allowed_list:\t%s\nMems_allowed:\t1\n",
+             allowed);
     put(b, "proc/self/status", text);
     put(b, "sys/devices/system/cpu/online", online);
 }
@@ -166,9 +178,12 @@ static void one_thread_per_core(void **state) {
 }
 
 static void offline_and_odd_lists(void **state) {
-    const struct { const char *allowed, *online; int n; } lists[] = {
-        {"0-127", "0-3\n", 4},    {"0-3", "0,2-3\n", 3},         {"5", "0-7\n", 1},  {"0-4294967295", "0-1\n", 2},
-        {"4095-5000", "0-9999\n", 1}, {"3-1,0", "0-3\n", 1},    {"0-1,64-65", "0-127\n", 4}};
+    const struct {
+        const char *allowed, *online;
+        int n;
+    } lists[] = {{"0-127", "0-3\n", 4},        {"0-3", "0,2-3\n", 3},        {"5", "0-7\n", 1},
+                 {"0-4294967295", "0-1\n", 2}, {"4095-5000", "0-9999\n", 1}, {"3-1,0", "0-3\n", 1},
+                 {"0-1,64-65", "0-127\n", 4}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         Board b;
         new_board(&b, lists[i].allowed, lists[i].online);
@@ -220,10 +235,10 @@ static void quota_of_version_1(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_and_masks),     cmocka_unit_test(this_machine),
+        cmocka_unit_test(words_and_masks),        cmocka_unit_test(this_machine),
         cmocka_unit_test(agrees_with_the_kernel), cmocka_unit_test(big_little),
-        cmocka_unit_test(classes_by_frequency), cmocka_unit_test(one_thread_per_core),
-        cmocka_unit_test(offline_and_odd_lists), cmocka_unit_test(quota_of_version_2),
+        cmocka_unit_test(classes_by_frequency),   cmocka_unit_test(one_thread_per_core),
+        cmocka_unit_test(offline_and_odd_lists),  cmocka_unit_test(quota_of_version_2),
         cmocka_unit_test(quota_of_version_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,9 +39,13 @@ static void *aligned_space(const File *f, uint64_t offset, size_t bytes) {
     return p;
 }
 
-static const struct { size_t bytes; uint64_t offset; } ranges[] = {
-    {1, 0}, {1, 4095}, {2, 4095}, {4096, 0}, {4096, 1}, {4097, 4096}, {100000, 12345}, {1, FILE_BYTES - 1},
-    {5000, FILE_BYTES - 5000}, {FILE_BYTES, 0}};
+static const struct {
+    size_t bytes;
+    uint64_t offset;
+} ranges[] = {{1, 0},          {1, 4095},           {2, 4095},
+              {4096, 0},       {4096, 1},           {4097, 4096},
+              {100000, 12345}, {1, FILE_BYTES - 1}, {5000, FILE_BYTES - 5000},
+              {FILE_BYTES, 0}};
 
 static void check_spans(const File *f) {
     Err err = {0};
@@ -147,8 +151,8 @@ static void partial_reads_say_how_far(void **state) {
     char buffer[20000], want[700];
     open_pattern(&f, FILE_BYTES);
     assert_false(th_file_read(&f, buffer, sizeof buffer, FILE_BYTES - 10, &err));
-    snprintf(want, sizeof want, "%s: reading 20000 bytes at offset %d got 10: the file ends at %d", f.path, FILE_BYTES - 10,
-             FILE_BYTES);
+    snprintf(want, sizeof want, "%s: reading 20000 bytes at offset %d got 10: the file ends at %d", f.path,
+             FILE_BYTES - 10, FILE_BYTES);
     assert_string_equal(err.message, want);
     f.hook = th_faulty_hook(&faulty);
     assert_true(th_file_read(&f, buffer, 4096, 4096, &err));
@@ -162,8 +166,11 @@ static void numbers_do_not_wrap(void **state) {
     char buffer[8192];
     size_t skip;
     open_pattern(&f, FILE_BYTES);
-    const struct { size_t bytes; uint64_t offset; } bad[] = {
-        {1, UINT64_MAX}, {1, INT64_MAX}, {SIZE_MAX, 1}, {SIZE_MAX, UINT64_MAX}, {8, INT64_MAX - 4}, {1, FILE_BYTES}};
+    const struct {
+        size_t bytes;
+        uint64_t offset;
+    } bad[] = {{1, UINT64_MAX},        {1, INT64_MAX},     {SIZE_MAX, 1},
+               {SIZE_MAX, UINT64_MAX}, {8, INT64_MAX - 4}, {1, FILE_BYTES}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         err.code = 0;
         assert_false(th_file_read(&f, buffer, bad[i].bytes, bad[i].offset, &err));
@@ -342,8 +349,14 @@ static void changes_are_noticed(void **state) {
     th_file_close(&f);
 }
 
-static int setup(void **state) { th_scratch_open(&scratch); return 0; }
-static int teardown(void **state) { th_scratch_close(&scratch); return 0; }
+static int setup(void **state) {
+    th_scratch_open(&scratch);
+    return 0;
+}
+static int teardown(void **state) {
+    th_scratch_close(&scratch);
+    return 0;
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {
