@@ -1,0 +1,149 @@
+/* cmd_chat.c: `thimble chat`: a plain talk loop.
+ *
+ * The timeline is one growing list of ids; each turn appends to it and the session evaluates only what is new. A turn that
+ * does not fit is taken back, so the talk goes on from where it was. */
+#include "cmd.h"
+
+#include "common/generate.h"
+#include "common/lines.h"
+#include "common/load.h"
+#include "common/prompt.h"
+#include "common/report.h"
+#include "common/signals.h"
+
+#include <string.h>
+
+typedef struct Chat {
+    Cli *cli;
+    ThimbleModel *model;
+    ThimbleSession *session;
+    Lines *lines;
+    PromptForm form;
+    Ids timeline;
+    ThimbleSampler sampler;
+    uint64_t generated;
+} Chat;
+
+typedef enum Turn { TURN_GO_ON, TURN_END } Turn;
+
+static void say_full(Chat *c) {
+    term_notice(&c->cli->term, "the context of %d tokens is full: /reset starts anew, -c N gives more room",
+                thimble_model_info(c->model)->context);
+}
+
+/* Evaluates the new turn; false if it cannot be answered. */
+static bool hear(Chat *c, const char *text, size_t n, int *code) {
+    ThimbleError e = {0};
+    const size_t before = c->timeline.n;
+    bool fine = before == 0 || prompt_close_answer(c->model, c->form, &c->timeline, &e);
+    fine = fine && prompt_turn(c->cli, c->model, c->form, before == 0, text, n, &c->timeline, &e);
+    if (fine && c->timeline.n == before) return false; /* nothing in it */
+    fine = fine && thimble_session_sync(c->session, c->timeline.id, c->timeline.n, &e) == THIMBLE_OK;
+    if (fine) return true;
+    c->timeline.n = before;
+    if (e.code == THIMBLE_E_CONTEXT_FULL)
+        say_full(c);
+    else if (e.code != THIMBLE_E_CANCELLED || !signals_stop())
+        *code = load_failed(c->cli, &e);
+    return false;
+}
+
+/* Answers; the tokens that were fed back belong to the timeline from now on. */
+static void reply(Chat *c, int *code) {
+    Answer a = {0};
+    generate(c->cli, c->model, c->session, &c->sampler, c->cli->opt.predict, true, &a);
+    out_string(&c->cli->out, "\n");
+    out_flush(&c->cli->out);
+    c->generated += a.ids.n;
+    if (!ids_append(&c->timeline, a.ids.id, a.ids.n)) a.finish = FINISH_ERROR;
+    if (a.finish == FINISH_CONTEXT) say_full(c);
+    if (a.finish == FINISH_ERROR) *code = load_failed(c->cli, &a.error);
+    answer_free(&a);
+}
+
+static void say_help(Chat *c) {
+    term_notice(&c->cli->term, "/reset forgets the talk, /exit (or the end of input) leaves, Ctrl-C ends an answer");
+}
+
+static Turn take_line(Chat *c, const Text *line, int *code) {
+    const char *s = line->p ? line->p : "";
+    if (s[strspn(s, " \t\r")] == 0) return TURN_GO_ON; /* nothing said */
+    if (!strcmp(s, "/exit") || !strcmp(s, "/quit")) return TURN_END;
+    if (!strcmp(s, "/help")) {
+        say_help(c);
+        return TURN_GO_ON;
+    }
+    if (!strcmp(s, "/reset")) {
+        c->timeline.n = 0;
+        term_notice(&c->cli->term, "forgotten");
+        return TURN_GO_ON;
+    }
+    if (hear(c, s, line->n, code)) reply(c, code);
+    return *code == EXIT_DONE ? TURN_GO_ON : TURN_END;
+}
+
+/* Ctrl-C during an answer has ended that answer; at the prompt it leaves, as does SIGTERM anywhere. */
+static bool should_leave(Chat *c, int *code) {
+    if (out_lost(&c->cli->out)) return true;
+    if (!signals_stop()) return false;
+    if (lines_interactive(c->lines) && !signals_terminated()) {
+        signals_forget_interrupt();
+        return false;
+    }
+    *code = signals_exit_code();
+    return true;
+}
+
+static int talk(Chat *c) {
+    Text line = {0};
+    int code = EXIT_DONE;
+    for (;;) {
+        LineKind kind = lines_next(c->lines, &line);
+        if (kind == LINE_INTERRUPTED) {
+            code = signals_exit_code();
+            break;
+        }
+        if (kind == LINE_FAILED) {
+            term_error(&c->cli->term, "standard input cannot be read");
+            code = EXIT_IO;
+            break;
+        }
+        if (kind == LINE_END || take_line(c, &line, &code) == TURN_END || should_leave(c, &code)) break;
+    }
+    text_free(&line);
+    return code;
+}
+
+static int start(Chat *c) {
+    Cli *cli = c->cli;
+    Need need = {0};
+    if (cli->opt.n_args > 1) return usage_error(cli, "chat takes one MODEL; what you say comes from standard input");
+    int code = load_model(cli, &need, &c->model);
+    if (code == EXIT_DONE) code = load_session(cli, c->model, &c->session);
+    if (code != EXIT_DONE) return code;
+    c->lines = lines_open("> ");
+    if (!c->lines) return EXIT_FAILED;
+    c->form = prompt_form(cli, c->model, true);
+    prompt_say_form(cli, c->model, c->form);
+    sampler_from_options(&cli->opt, &c->sampler);
+    if (lines_interactive(c->lines)) say_help(c);
+    return EXIT_DONE;
+}
+
+int cmd_chat(Cli *cli) {
+    Chat c = {.cli = cli};
+    Report report;
+    int code = start(&c);
+    if (code == EXIT_DONE) {
+        code = talk(&c);
+        report_make(&report, c.session, c.generated);
+        report.has_seed = c.sampler.temperature > 0;
+        report.seed = c.sampler.seed;
+        if (c.generated) report_closing_line(cli, &report);
+    }
+    lines_close(c.lines);
+    thimble_session_close(c.session);
+    thimble_model_close(c.model);
+    ids_free(&c.timeline);
+    return code;
+}

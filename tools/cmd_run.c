@@ -1,0 +1,127 @@
+/* cmd_run.c: `thimble run`: one prompt, one answer. */
+#include "cmd.h"
+
+#include "common/generate.h"
+#include "common/load.h"
+#include "common/prompt.h"
+#include "common/report.h"
+#include "common/signals.h"
+
+#include <string.h>
+
+enum { DEFAULT_PREDICT = 256, TEMPLATE_ROOM = 64 };
+
+typedef struct Run {
+    Cli *cli;
+    Text text;
+    Ids prompt;
+    PromptForm form;
+    int predict;
+    ThimbleModel *model;
+    ThimbleSession *session;
+    Answer answer;
+} Run;
+
+static bool build_prompt(Run *r, ThimbleModel *m, ThimbleError *e) {
+    r->prompt.n = 0;
+    r->form = prompt_form(r->cli, m, false);
+    /* `echo question | thimble run M -`: the line's end is no part of the question. */
+    size_t n = r->text.n;
+    if (r->form == PROMPT_CHATML && n && r->text.p[n - 1] == '\n') n--;
+    return prompt_turn(r->cli, m, r->form, true, r->text.p ? r->text.p : "", n, &r->prompt, e);
+}
+
+static bool count_prompt(void *arg, ThimbleModel *vocabulary, size_t *n, ThimbleError *e) {
+    Run *r = arg;
+    if (!build_prompt(r, vocabulary, e)) return false;
+    *n = r->prompt.n;
+    return true;
+}
+
+static int prepare(Run *r) {
+    Cli *cli = r->cli;
+    ThimbleError e = {0};
+    const size_t system = cli->opt.system ? strlen(cli->opt.system) : 128;
+    /* A token is at least a byte of text, but for BOS, a space in front and the form's own tokens. */
+    Need need = {.upper = r->text.n + system + TEMPLATE_ROOM, .room = (size_t)r->predict, .count = count_prompt, .arg = r};
+    int code = load_model(cli, &need, &r->model);
+    if (code != EXIT_DONE) return code;
+    if (!build_prompt(r, r->model, &e)) return load_failed(cli, &e);
+    if (!r->prompt.n) return usage_error(cli, "the prompt is empty");
+    const int context = thimble_model_info(r->model)->context;
+    if (r->prompt.n > (size_t)context) {
+        term_error(&cli->term, "the prompt has %zu tokens, the context holds %d: shorten it or give -c %zu", r->prompt.n, context,
+                   r->prompt.n + (size_t)r->predict);
+        return EXIT_FAILED;
+    }
+    prompt_say_form(cli, r->model, r->form);
+    return load_session(cli, r->model, &r->session);
+}
+
+static int exit_code_of(Run *r) {
+    Cli *cli = r->cli;
+    switch (r->answer.finish) {
+    case FINISH_ERROR: return load_failed(cli, &r->answer.error);
+    case FINISH_STOPPED_BY_USER: return signals_stop() ? signals_exit_code() : EXIT_DONE;
+    case FINISH_CONTEXT:
+        term_notice(&cli->term, "the context of %d tokens is full: -c N gives more room", thimble_model_info(r->model)->context);
+        return EXIT_DONE;
+    default: return EXIT_DONE;
+    }
+}
+
+static void put_json(Run *r, const Report *report) {
+    Json j;
+    json_begin(&j, &r->cli->out);
+    json_open(&j, '{');
+    json_key(&j, "text");
+    json_string(&j, r->answer.text.p ? r->answer.text.p : "", r->answer.text.n);
+    json_key(&j, "tokens");
+    json_open(&j, '[');
+    for (size_t i = 0; i < r->answer.ids.n; i++) json_int(&j, r->answer.ids.id[i]);
+    json_close(&j);
+    json_put_text(&j, "finish", finish_name(r->answer.finish));
+    if (r->answer.finish == FINISH_ERROR) json_put_text(&j, "error", r->answer.error.message);
+    json_key(&j, "stats");
+    report_json(&j, report);
+    json_end(&j);
+}
+
+static int answer(Run *r) {
+    Cli *cli = r->cli;
+    ThimbleSampler sampler;
+    Report report;
+    sampler_from_options(&cli->opt, &sampler);
+    if (thimble_session_sync(r->session, r->prompt.id, r->prompt.n, &r->answer.error) != THIMBLE_OK) {
+        bool stopped = r->answer.error.code == THIMBLE_E_CANCELLED && signals_stop();
+        r->answer.finish = stopped ? FINISH_STOPPED_BY_USER : FINISH_ERROR;
+    } else {
+        generate(cli, r->model, r->session, &sampler, r->predict, !cli->opt.json, &r->answer);
+    }
+    report_make(&report, r->session, r->answer.ids.n);
+    report.has_seed = true;
+    report.seed = sampler.seed;
+    if (cli->opt.json)
+        put_json(r, &report);
+    else if (r->answer.ids.n)
+        out_string(&cli->out, "\n");
+    out_flush(&cli->out);
+    if (out_lost(&cli->out)) return EXIT_DONE; /* main says what has to be said */
+    report.has_seed = sampler.temperature > 0;
+    report_closing_line(cli, &report);
+    return exit_code_of(r);
+}
+
+int cmd_run(Cli *cli) {
+    Run r = {.cli = cli, .predict = cli->opt.predict == PREDICT_UNSET ? DEFAULT_PREDICT : cli->opt.predict};
+    if (cli->opt.n_args < 1) return usage_error(cli, "run needs a MODEL");
+    int code = prompt_read(cli, &r.text);
+    if (code == EXIT_DONE) code = prepare(&r);
+    if (code == EXIT_DONE) code = answer(&r);
+    thimble_session_close(r.session);
+    thimble_model_close(r.model);
+    answer_free(&r.answer);
+    ids_free(&r.prompt);
+    text_free(&r.text);
+    return code;
+}

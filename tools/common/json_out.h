@@ -1,0 +1,40 @@
+/* json_out.h: JSON as it is written, without holding it.
+ *
+ * A step of `score --top all` has as many numbers as the vocabulary has words: documents are streamed, commas and quotes
+ * kept by a small stack. Strings are made valid UTF-8 (ill-formed parts become U+FFFD); numbers that JSON cannot hold
+ * become null. (jansson reads JSON for us; it cannot print "%.9g" nor stream.) */
+#ifndef TOOLS_JSON_OUT_H
+#define TOOLS_JSON_OUT_H
+
+#include "common/out.h"
+
+#include <stdint.h>
+
+typedef struct Json {
+    Out *out;
+    int depth;
+    bool started[16], after_key;
+    char closer[16];
+} Json;
+
+void json_begin(Json *j, Out *out);
+void json_open(Json *j, char kind); /* '{' or '[' */
+void json_close(Json *j);
+void json_key(Json *j, const char *name);
+void json_string(Json *j, const char *bytes, size_t n);
+void json_text(Json *j, const char *s); /* NULL: null */
+void json_int(Json *j, int64_t v);
+void json_size(Json *j, uint64_t v);
+void json_real(Json *j, double v);  /* 6 digits */
+void json_exact(Json *j, double v); /* %.9g: two different floats never print alike */
+void json_bool(Json *j, bool v);
+void json_null(Json *j);
+/* Key and value at once. */
+void json_put_text(Json *j, const char *key, const char *s);
+void json_put_int(Json *j, const char *key, int64_t v);
+void json_put_size(Json *j, const char *key, uint64_t v);
+void json_put_real(Json *j, const char *key, double v);
+void json_put_bool(Json *j, const char *key, bool v);
+/* Closes everything that is open and ends the line. */
+void json_end(Json *j);
+#endif

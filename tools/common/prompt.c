@@ -1,0 +1,127 @@
+/* prompt.c: see prompt.h. */
+#include "common/prompt.h"
+
+#include "common/load.h"
+#include "common/signals.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define IM_START "<|im_start|>"
+#define IM_END "<|im_end|>"
+
+int prompt_read(Cli *cli, Text *text) {
+    const Options *o = &cli->opt;
+    char why[512];
+    const char *word = o->n_args > 1 ? o->args[1] : NULL, *path = o->file;
+    if (o->n_args > 2) return usage_error(cli, "one PROMPT, please: put it in quotes ('%.40s' is too much)", o->args[2]);
+    if ((word != NULL) + (o->prompt != NULL) + (o->file != NULL) > 1)
+        return usage_error(cli, "the prompt is given twice: as PROMPT, -p TEXT, -f FILE or -");
+    if (word && !strcmp(word, "-")) path = "-";
+    if (path) {
+        if (text_read_file(text, path, why, sizeof why)) return EXIT_DONE;
+        if (signals_stop()) return signals_exit_code();
+        term_error(&cli->term, "%s", why);
+        return EXIT_IO;
+    }
+    if (!word && !o->prompt) return usage_error(cli, "%s needs a text: as an argument, -p TEXT, -f FILE, or - for standard input", cli->verb);
+    if (text_append_string(text, word ? word : o->prompt)) return EXIT_DONE;
+    term_error(&cli->term, "out of memory");
+    return EXIT_FAILED;
+}
+
+static bool no_memory(ThimbleError *e) {
+    e->code = THIMBLE_E_NOMEM;
+    snprintf(e->message, sizeof e->message, "out of memory");
+    return false;
+}
+
+bool prompt_tokenize(ThimbleModel *m, const char *text, size_t n, int flags, Ids *ids, ThimbleError *e) {
+    int32_t few[256], *many = few;
+    size_t count = 0, cap = sizeof few / sizeof *few;
+    bool fine = false;
+    if (thimble_tokenize(m, text, n, flags, few, cap, &count, e) != THIMBLE_OK) return false;
+    if (count > cap) {
+        many = malloc(count * sizeof *many);
+        if (!many) return no_memory(e);
+        cap = count;
+        if (thimble_tokenize(m, text, n, flags, many, cap, &count, e) != THIMBLE_OK) goto end;
+    }
+    fine = ids_append(ids, many, count) || no_memory(e);
+end:
+    if (many != few) free(many);
+    return fine;
+}
+
+static bool has_control(const ThimbleModel *m, const char *text) {
+    int32_t id = thimble_token_find(m, text);
+    return id >= 0 && thimble_token_is_control(m, id);
+}
+
+PromptForm prompt_form(const Cli *cli, const ThimbleModel *m, bool talk) {
+    if (cli->opt.raw || !(talk || thimble_model_info(m)->has_chat_template)) return PROMPT_RAW;
+    return has_control(m, IM_START) && has_control(m, IM_END) ? PROMPT_CHATML : PROMPT_RAW;
+}
+
+void prompt_say_form(Cli *cli, const ThimbleModel *m, PromptForm form) {
+    if (cli->opt.raw) return;
+    if (form == PROMPT_CHATML)
+        term_notice(&cli->term, "the prompt is put in ChatML form, the file's own chat template is not used yet (--raw: as it is)");
+    else if (thimble_model_info(m)->has_chat_template)
+        term_notice(&cli->term, "the prompt goes in raw: chat templates are not rendered yet, and the vocabulary has no ChatML tokens");
+    else
+        term_notice(&cli->term, "the prompt goes in raw: the file has no chat template");
+}
+
+/* What the family's own template says when there is no system message. */
+static const char *default_system(const ThimbleModel *m) {
+    static const struct {
+        const char *family, *text;
+    } known[] = {{"smollm2", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+                 {"qwen2.5", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."}};
+    const char *name = thimble_model_info(m)->name;
+    char plain[64];
+    size_t n = 0;
+    for (const char *c = name; *c && n + 1 < sizeof plain; c++)
+        if (*c != ' ' && *c != '-' && *c != '_') plain[n++] = *c;
+    plain[n] = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strncasecmp(plain, known[i].family, strlen(known[i].family))) return known[i].text;
+    return NULL;
+}
+
+static bool put_control(ThimbleModel *m, const char *text, Ids *ids, ThimbleError *e) {
+    int32_t id = thimble_token_find(m, text);
+    return ids_append(ids, &id, 1) || no_memory(e);
+}
+
+/* Role and content are one text, as in the rendered template, so that pieces spanning the line break come out alike. */
+static bool put_chatml(ThimbleModel *m, const char *role, const char *content, size_t n, int flags, Ids *ids, ThimbleError *e) {
+    Text t = {0};
+    bool fine = text_append_string(&t, role) && text_append_string(&t, "\n") && text_append(&t, content, n);
+    fine = (fine || no_memory(e)) && put_control(m, IM_START, ids, e) &&
+           prompt_tokenize(m, t.p, t.n, flags | THIMBLE_TOK_NO_BOS | THIMBLE_TOK_NO_EOS, ids, e) && put_control(m, IM_END, ids, e) &&
+           prompt_tokenize(m, "\n", 1, THIMBLE_TOK_NO_BOS | THIMBLE_TOK_NO_EOS, ids, e);
+    text_free(&t);
+    return fine;
+}
+
+bool prompt_turn(Cli *cli, ThimbleModel *m, PromptForm form, bool first, const char *text, size_t n, Ids *ids, ThimbleError *e) {
+    const ThimbleModelInfo *info = thimble_model_info(m);
+    const int special = cli->opt.special == ON ? THIMBLE_TOK_SPECIAL : 0;
+    if (form == PROMPT_RAW)
+        return prompt_tokenize(m, text, n, special | THIMBLE_TOK_NO_EOS | (first ? 0 : THIMBLE_TOK_NO_BOS), ids, e);
+    const char *system = cli->opt.system ? cli->opt.system : default_system(m);
+    if (first && info->add_bos && info->bos >= 0 && !ids_append(ids, &info->bos, 1)) return no_memory(e);
+    if (first && system && *system && !put_chatml(m, "system", system, strlen(system), special, ids, e)) return false;
+    return put_chatml(m, "user", text, n, special, ids, e) && put_control(m, IM_START, ids, e) &&
+           prompt_tokenize(m, "assistant\n", 10, THIMBLE_TOK_NO_BOS | THIMBLE_TOK_NO_EOS, ids, e);
+}
+
+bool prompt_close_answer(ThimbleModel *m, PromptForm form, Ids *ids, ThimbleError *e) {
+    if (form == PROMPT_RAW) return true;
+    int32_t end = thimble_token_find(m, IM_END);
+    if ((!ids->n || ids->id[ids->n - 1] != end) && !put_control(m, IM_END, ids, e)) return false;
+    return prompt_tokenize(m, "\n", 1, THIMBLE_TOK_NO_BOS | THIMBLE_TOK_NO_EOS, ids, e);
+}
