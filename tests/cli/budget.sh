@@ -1,0 +1,62 @@
+# budget.sh: what does not fit is refused before anything is loaded, with the way out; what nearly fits is lowered, said.
+. tests/common/tap.sh
+m=$scripted
+value() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$out"; }
+
+try 0 plan $m --json
+floor=$(value floor)
+try 4 plan $m --json --ram $((floor - 1))
+ok "plan --json still prints the plan" printed "\"floor\":$floor,\"budget\":$((floor - 1)),\"fits\":false"
+try 0 plan $m --ram $floor
+try 4 plan $m --ram 1
+try 4 run $m x --ram $((floor - 1))
+ok "both numbers are said" said "$((floor - 1)) bytes.*$floor bytes"
+ok "and what fits" said "what fits: .*--ram [0-9]*M"
+ok "nothing on standard output" quiet_stdout
+fits=$(sed -n 's/.*--ram \([0-9]*M\).*/\1/p' "$err")
+try 0 run $m --raw -q --temp 0 A -n 3 --ram "$fits"
+ok "what is said to fit does" is_out BCD
+try 0 run $m --raw --temp 0 A -n 3 --ram $floor --json
+ok "the floor itself runs" printed '"text":"BCD"'
+for verb in chat score bench; do try 4 $verb $m --ram $((floor - 1)) $([ $verb = score ] && echo --tokens 1); done
+
+# A context that was not asked for is lowered; one that was is not.
+try 0 plan $m -c 2048 --json
+most=$(value floor)
+middle=$(((floor + most) / 2))
+if [ $((most - floor)) -gt 4096 ]; then
+    try 0 run $m --raw --temp 0 A -n 3 --ram $middle
+    ok "the lowered context is said" said "context is lowered to"
+    try 4 run $m --raw A -n 3 --ram $middle -c 2048
+    ok "and what fits" said "what fits: -c [0-9]"
+    c=$(sed -n 's/.*what fits: -c \([0-9]*\).*/\1/p' "$err")
+    try 0 run $m --raw -q --temp 0 A -n 3 --ram $middle -c "$c"
+    try 4 run $m --raw A -n 2040 --ram $middle
+    ok "prompt and --predict are a lower bound" said "what fits: --predict [0-9]"
+    n=$(sed -n 's/.*--predict \([0-9]*\).*/\1/p' "$err")
+    try 0 run $m --raw -q --temp 0 A -n "$n" --ram $middle
+fi
+try 2 run $m x --home mapped --ram 1G
+ok "mapped keeps no budget" said "mapped"
+try 0 run $m --raw -q --temp 0 A -n 3 --home mapped
+ok "without one it runs" is_out BCD
+for home in resident stream; do
+    try 0 run $m --raw -q --temp 0 A -n 3 --home $home
+    ok "home $home" is_out BCD
+done
+# A mapped file that is cut short in use: a sentence and exit 5, no signal (B53).
+cp $m "$tmp/cut.gguf" && chmod u+w "$tmp/cut.gguf"
+mkfifo "$tmp/fifo"
+(exec 3>"$tmp/fifo"; while [ ! -e "$tmp/go" ]; do sleep 0.05; done; echo x >&3) &
+"$THIMBLE" chat "$tmp/cut.gguf" --home mapped --temp 0 -n 3 <"$tmp/fifo" >"$out" 2>"$err" &
+pid=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    grep -q . "$err" 2>/dev/null && break
+    sleep 0.1
+done
+: >"$tmp/cut.gguf"
+: >"$tmp/go"
+wait $pid
+code=$?
+ok "a mapped file cut short is exit 5" [ $code -eq 5 ]
+ok "with a sentence" said "thimble: "

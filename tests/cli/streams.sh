@@ -1,0 +1,77 @@
+# streams.sh: standard output and input that end, fill up or were never there (B54, B65, B74); signals.
+. tests/common/tap.sh
+m=$scripted
+lower="run $m --raw --temp 0 x -n 2000"
+
+"$THIMBLE" chat $m </dev/null >"$out" 2>"$err"
+code=$?
+ok "chat without input ends well" [ $code -eq 0 ]
+ok "and says nothing on standard output" quiet_stdout
+printf hi | "$THIMBLE" chat $m --temp 0 >"$out" 2>"$err"
+code=$?
+ok "a line without a newline is answered once" is_out ABCDEFGHIJKLMNOPQRSTUVWXYZ
+ok "and chat ends well" [ $code -eq 0 ]
+printf 'hi\n\n  \nho\n/reset\nhu\n/exit\nnever\n' | "$THIMBLE" chat $m --temp 0 -n 3 >"$out" 2>"$err"
+ok "lines are turns, blank ones are not, /exit leaves" is_out "$(printf 'ABC\nABC\nABC')"
+printf 'a\nb\nc\n/reset\nd\n' | "$THIMBLE" chat $m --temp 0 -c 64 >"$out" 2>"$err"
+code=$?
+ok "a full context is said with the way out" said "/reset"
+ok "after which /reset helps" [ "$(tail -n 1 "$out")" = ABCDEFGHIJKLMNOPQRSTUVWXYZ ]
+ok "and chat ends well" [ $code -eq 0 ]
+
+{ "$THIMBLE" $lower 2>"$err"; echo $? >"$tmp/code"; } | head -c 1 >"$out"
+code=$(cat "$tmp/code")
+ok "a reader that leaves is a quiet end" [ "$code" -eq 0 ]
+ok "without a word about it" [ "$(grep -ci 'pipe' "$err")" -eq 0 ]
+"$THIMBLE" $lower >&- 2>"$err"
+code=$?
+ok "no standard output: a quiet end" [ $code -eq 0 ]
+"$THIMBLE" $lower >&- 2>&- <&-
+ok "no streams at all: no signal" [ $? -le 5 ]
+if [ -w /dev/full ]; then
+    "$THIMBLE" run $m --raw A >/dev/full 2>"$err"
+    code=$?
+    ok "a full disk is exit 5" [ $code -eq 5 ]
+    ok "and said" said "No space left"
+    "$THIMBLE" score $m --tokens 1,2,3 --json --top all >/dev/full 2>"$err"
+    ok "also in score" [ $? -eq 5 ]
+    "$THIMBLE" info $m >/dev/full 2>"$err"
+    ok "also in info" [ $? -eq 5 ]
+else
+    skip "a full disk is exit 5" "no /dev/full"
+fi
+try 5 run $m --raw A --log-file "$tmp/absent/log"
+try 0 run $m --raw A -q --temp 0 --log-file "$tmp/log"
+ok "the log file has what -q hides" grep -q "tok/s" "$tmp/log"
+env -i "$THIMBLE" run $m --raw -q --temp 0 A -n 2 >"$out" 2>"$err" </dev/null
+ok "no environment" is_out BC
+
+# Signals. The answer is long enough to still be running; a stopped run says so by its code.
+signal_test() { # SIGNAL CODE
+    "$THIMBLE" run $m --raw --temp 0 -c 2048 -p x -n 2040 --json >"$out" 2>"$err" </dev/null &
+    pid=$!
+    kill -s "$1" $pid 2>/dev/null
+    wait $pid
+    code=$?
+    ok "$1 during work" [ $code -eq "$2" -o $code -eq 0 -o $code -gt 128 ]
+}
+signal_test INT 130
+signal_test TERM 143
+# At the prompt of chat nothing else happens: the signal is what ends it.
+mkfifo "$tmp/fifo"
+for pair in INT:130 TERM:143 HUP:143; do
+    (exec 3>"$tmp/fifo"; sleep 20) &
+    holder=$!
+    "$THIMBLE" chat $m <"$tmp/fifo" >"$out" 2>"$err" &
+    pid=$!
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        grep -q . "$err" 2>/dev/null && break
+        sleep 0.1
+    done
+    kill -s "${pair%:*}" $pid
+    wait $pid
+    code=$?
+    kill $holder 2>/dev/null
+    wait $holder 2>/dev/null
+    ok "${pair%:*} while waiting ends with ${pair#*:}" [ $code -eq "${pair#*:}" ]
+done
