@@ -1,7 +1,7 @@
 /* cmd.h: what every command gets, and the commands.
  *
- * The program is a client: thimble.h and libraries, nothing of src/. A command returns its exit code; main() has read the
- * options, opened the streams and installed the signals before, and flushes and closes after. */
+ * The program is a client: thimble.h and libraries, nothing of src/. A command returns its exit code; main() has read
+ * the options, opened the streams and installed the signals before, and flushes and closes after. */
 #ifndef TOOLS_CMD_H
 #define TOOLS_CMD_H
 

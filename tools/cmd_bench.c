@@ -1,8 +1,9 @@
 /* cmd_bench.c: `thimble bench`: prefill and decode, timed apart, each repeated.
  *
- * The prompt is random but the same every time. Prefill of P tokens starts from nothing; decode of N tokens feeds one token
- * a pass, from nothing as well (what llama-bench calls pp P and tg N). Speed without the right result is worth nothing, so
- * each prefill also yields a checksum of its logits, which --check compares: equal inputs give equal bits. */
+ * The prompt is random but the same every time. Prefill of P tokens starts from nothing; decode of N tokens feeds one
+ * token a pass, from nothing as well (what llama-bench calls pp P and tg N). Speed without the right result is worth
+ * nothing, so each prefill also yields a checksum of its logits, which --check compares: equal inputs give equal bits.
+ */
 #include "cmd.h"
 
 #include "common/ids.h"
@@ -95,7 +96,8 @@ static void summarise(Row *r, const ThimbleStats *before, const ThimbleStats *af
     r->average = r->n_samples ? sum / r->n_samples : 0;
     for (int i = 0; i < r->n_samples; i++) squares += (r->samples[i] - r->average) * (r->samples[i] - r->average);
     r->deviation = r->n_samples > 1 ? sqrt(squares / (r->n_samples - 1)) : 0;
-    double hits = (double)(after->expert_hits - before->expert_hits), misses = (double)(after->expert_misses - before->expert_misses);
+    double hits = (double)(after->expert_hits - before->expert_hits),
+           misses = (double)(after->expert_misses - before->expert_misses);
     r->hit_rate = hits + misses > 0 ? hits / (hits + misses) : 0;
     r->bytes_per_token = tokens > 0 ? (double)(after->io_bytes_read - before->io_bytes_read) / tokens : 0;
     r->reached = r->n_gen && after->limit_decode_tps > 0 ? r->average / after->limit_decode_tps : 0;
@@ -189,11 +191,11 @@ static void put_csv(Bench *b, bool first) {
     put_quoted(out, info->path);
     out_write(out, ",", 1);
     put_quoted(out, b->type);
-    out_printf(out, ",%llu,%llu,%d,%d,%d,%.6g,%.6g,\"", (unsigned long long)info->file_bytes, (unsigned long long)info->n_params,
-               info->threads, r->n_prompt, r->n_gen, r->average, r->deviation);
+    out_printf(out, ",%llu,%llu,%d,%d,%d,%.6g,%.6g,\"", (unsigned long long)info->file_bytes,
+               (unsigned long long)info->n_params, info->threads, r->n_prompt, r->n_gen, r->average, r->deviation);
     for (int i = 0; i < r->n_samples; i++) out_printf(out, i ? ",%.6g" : "%.6g", r->samples[i]);
-    out_printf(out, "\",%.6g,%.6g,%llu,%.6g,%016llx\n", r->bytes_per_token, r->hit_rate, (unsigned long long)r->peak_rss, r->reached,
-               (unsigned long long)r->checksum);
+    out_printf(out, "\",%.6g,%.6g,%llu,%.6g,%016llx\n", r->bytes_per_token, r->hit_rate,
+               (unsigned long long)r->peak_rss, r->reached, (unsigned long long)r->checksum);
 }
 
 static void put_md(Bench *b, bool first) {
@@ -207,14 +209,17 @@ static void put_md(Bench *b, bool first) {
     snprintf(test, sizeof test, r->n_gen ? "tg%d" : "pp%d", r->n_gen ? r->n_gen : r->n_prompt);
     if (r->reached > 0) snprintf(reached, sizeof reached, "%.0f %%", 100 * r->reached);
     out_printf(out, "| %s | %s | %.2f B | %d | %s | %.2f ± %.2f | %s | %.1f %% | %s | %s |\n", b->type,
-               text_size(info->file_bytes, size), (double)info->n_params / 1e9, info->threads, test, r->average, r->deviation,
-               text_size((uint64_t)r->bytes_per_token, read), 100 * r->hit_rate, text_size(r->peak_rss, peak), reached);
+               text_size(info->file_bytes, size), (double)info->n_params / 1e9, info->threads, test, r->average,
+               r->deviation, text_size((uint64_t)r->bytes_per_token, read), 100 * r->hit_rate,
+               text_size(r->peak_rss, peak), reached);
 }
 
 static void put_row(Bench *b, bool first) {
     Cli *cli = b->cli;
     switch (cli->opt.output) {
-    case BENCH_CSV: put_csv(b, first); break;
+    case BENCH_CSV:
+        put_csv(b, first);
+        break;
     case BENCH_JSONL:
         json_begin(&b->json, &cli->out);
         put_fields(b);
@@ -227,7 +232,8 @@ static void put_row(Bench *b, bool first) {
         }
         put_fields(b);
         break;
-    default: put_md(b, first);
+    default:
+        put_md(b, first);
     }
     out_flush(&cli->out);
 }
@@ -241,8 +247,8 @@ static void name_fallbacks(Bench *b) {
         const char *origin = info->types[i].origin;
         size_t n = origin ? strlen(origin) : 0;
         if (n > 2 && !strcmp(origin + n - 2, "_c") && strcmp(info->isa, "c") != 0)
-            term_notice(&b->cli->term, "%s runs on the plain C kernel (%s): there is no faster one for it yet", info->types[i].name,
-                        origin);
+            term_notice(&b->cli->term, "%s runs on the plain C kernel (%s): there is no faster one for it yet",
+                        info->types[i].name, origin);
     }
 }
 
@@ -260,7 +266,8 @@ static int check(Bench *b, bool first) {
     if (!first || !b->cli->opt.check) return EXIT_DONE;
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)b->row.checksum);
     if (!strcmp(sum, b->cli->opt.check)) return EXIT_DONE;
-    term_error(&b->cli->term, "the logits have the checksum %s, not %s: the result is not what it was", sum, b->cli->opt.check);
+    term_error(&b->cli->term, "the logits have the checksum %s, not %s: the result is not what it was", sum,
+               b->cli->opt.check);
     return EXIT_FAILED;
 }
 
@@ -298,7 +305,8 @@ int cmd_bench(Cli *cli) {
                    thimble_model_info(b->model)->context, longest);
         code = EXIT_FAILED;
     }
-    if (code == EXIT_DONE && !fill_tokens(b, (size_t)longest, thimble_model_info(b->model)->n_vocab)) code = EXIT_FAILED;
+    if (code == EXIT_DONE && !fill_tokens(b, (size_t)longest, thimble_model_info(b->model)->n_vocab))
+        code = EXIT_FAILED;
     if (code == EXIT_DONE) {
         name_type(b);
         name_fallbacks(b);

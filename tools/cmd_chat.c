@@ -1,7 +1,7 @@
 /* cmd_chat.c: `thimble chat`: a plain talk loop.
  *
- * The timeline is one growing list of ids; each turn appends to it and the session evaluates only what is new. A turn that
- * does not fit is taken back, so the talk goes on from where it was. */
+ * The timeline is one growing list of ids; each turn appends to it and the session evaluates only what is new. A turn
+ * that does not fit is taken back, so the talk goes on from where it was. */
 #include "cmd.h"
 
 #include "common/generate.h"

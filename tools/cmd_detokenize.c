@@ -42,7 +42,8 @@ int cmd_detokenize(Cli *cli) {
     if (cli->opt.n_args < 2) return usage_error(cli, "detokenize needs a MODEL and ids");
     int code = read_ids(cli, &ids);
     if (code == EXIT_DONE) code = load_part(cli, THIMBLE_LOAD_VOCAB, &m);
-    if (code == EXIT_DONE && !ids_check(&ids, thimble_model_info(m)->n_vocab, why, sizeof why)) code = usage_error(cli, "%s", why);
+    if (code == EXIT_DONE && !ids_check(&ids, thimble_model_info(m)->n_vocab, why, sizeof why))
+        code = usage_error(cli, "%s", why);
     if (code == EXIT_DONE && !put_bytes(cli, m, &ids)) code = EXIT_FAILED;
     thimble_model_close(m);
     ids_free(&ids);

@@ -39,8 +39,9 @@ void help_verb(Cli *cli, const char *name, unsigned bit) {
     for (int i = 0; i < n_options; i++)
         if (option_table[i].verbs & bit) print_option(out, &option_table[i]);
     if (!(bit & (VERB_HELP | VERB_VERSION)))
-        out_string(out, "\nEvery option is also THIMBLE_<NAME> in the environment and a key in\n"
-                        "$XDG_CONFIG_HOME/thimble/thimble.ini; the command line beats the environment beats the file.\n");
+        out_string(out,
+                   "\nEvery option is also THIMBLE_<NAME> in the environment and a key in\n"
+                   "$XDG_CONFIG_HOME/thimble/thimble.ini; the command line beats the environment beats the file.\n");
 }
 
 int cmd_help(Cli *cli) {
@@ -55,10 +56,11 @@ int cmd_help(Cli *cli) {
     out_string(out, "thimble: language models inside a memory budget\n\n");
     for (int i = 0; i < n_verbs; i++)
         out_printf(out, "  thimble %-10s %-42s %s\n", verb_table[i].name, verb_table[i].usage, verb_table[i].summary);
-    out_string(out, "\nMODEL is a GGUF file, any shard of a split set, the folder of a set, or a name in the cache folder.\n"
-                    "`thimble help VERB` lists the options of a verb.\n\n"
-                    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 model invalid or not supported, 4 budget too small,\n"
-                    "5 reading or writing failed, 130 interrupted, 143 terminated.\n");
+    out_string(out,
+               "\nMODEL is a GGUF file, any shard of a split set, the folder of a set, or a name in the cache folder.\n"
+               "`thimble help VERB` lists the options of a verb.\n\n"
+               "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 model invalid or not supported, 4 budget too small,\n"
+               "5 reading or writing failed, 130 interrupted, 143 terminated.\n");
     return EXIT_DONE;
 }
 
@@ -77,8 +79,9 @@ int cmd_welcome(Cli *cli) {
     out_printf(out, "This machine: %s free for a model, %ld core%s, %s.\n", text_size(memory, size), cores,
                cores == 1 ? "" : "s", thimble_isa());
     /* A 4-bit file takes about 0.6 bytes a parameter; what does not fit streams or is paged from the disk. */
-    out_printf(out, "It holds files up to about %s (some %.1f billion parameters at 4 bits) in memory;\n"
-                    "larger ones run from the disk, mixtures of experts best. `thimble help` lists the commands.\n",
+    out_printf(out,
+               "It holds files up to about %s (some %.1f billion parameters at 4 bits) in memory;\n"
+               "larger ones run from the disk, mixtures of experts best. `thimble help` lists the commands.\n",
                text_size(memory / 10 * 9, size), (double)memory * 0.9 / 0.6 / 1e9);
     return EXIT_DONE;
 }

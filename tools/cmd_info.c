@@ -7,7 +7,9 @@
 
 #include <string.h>
 
-static const char *shown(const char *s, char out[static 512]) { return s ? text_printable(s, strlen(s), false, out, 512) : "none"; }
+static const char *shown(const char *s, char out[static 512]) {
+    return s ? text_printable(s, strlen(s), false, out, 512) : "none";
+}
 
 static void print_types(Out *out, const ThimbleModelInfo *info) {
     char size[32];
@@ -37,14 +39,15 @@ static void print_text(Cli *cli, const ThimbleModel *m, const ThimbleModelInfo *
     Out *out = &cli->out;
     char a[512], b[32];
     out_printf(out, "file          %s\n", shown(info->path, a));
-    out_printf(out, "size          %s in %d file%s, %.2f billion parameters, %s\n", text_size(info->file_bytes, b), info->shards,
-               info->shards == 1 ? "" : "s", (double)info->n_params / 1e9, shown(info->file_type, a));
+    out_printf(out, "size          %s in %d file%s, %.2f billion parameters, %s\n", text_size(info->file_bytes, b),
+               info->shards, info->shards == 1 ? "" : "s", (double)info->n_params / 1e9, shown(info->file_type, a));
     if (info->name && info->name[0]) out_printf(out, "name          %s\n", shown(info->name, a));
-    out_printf(out, "architecture  %s%s\n", shown(info->architecture, a), info->supported ? "" : " (not supported by this build)");
+    out_printf(out, "architecture  %s%s\n", shown(info->architecture, a),
+               info->supported ? "" : " (not supported by this build)");
     if (info->why_unsupported) out_printf(out, "              %s\n", shown(info->why_unsupported, a));
     if (info->layers)
-        out_printf(out, "shape         %d layers, width %d, %d heads on %d KV heads, trained for %d tokens\n", info->layers,
-                   info->embedding, info->heads, info->heads_kv, info->trained_context);
+        out_printf(out, "shape         %d layers, width %d, %d heads on %d KV heads, trained for %d tokens\n",
+                   info->layers, info->embedding, info->heads, info->heads_kv, info->trained_context);
     if (info->experts)
         out_printf(out, "experts       %d, %d used a token, %s of the file\n", info->experts, info->experts_used,
                    text_size(info->expert_bytes, b));

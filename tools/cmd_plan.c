@@ -14,9 +14,14 @@ typedef struct Part {
 enum { N_PARTS = 8 };
 
 static void parts_of(const ThimblePlan *p, Part part[static N_PARTS]) {
-    const Part all[N_PARTS] = {{"metadata", p->metadata}, {"resident", p->resident}, {"stream_ring", p->stream_ring},
-                               {"slots", p->slots},       {"kv", p->kv},             {"scratch", p->scratch},
-                               {"io", p->io},             {"reserve", p->reserve}};
+    const Part all[N_PARTS] = {{"metadata", p->metadata},
+                               {"resident", p->resident},
+                               {"stream_ring", p->stream_ring},
+                               {"slots", p->slots},
+                               {"kv", p->kv},
+                               {"scratch", p->scratch},
+                               {"io", p->io},
+                               {"reserve", p->reserve}};
     memcpy(part, all, sizeof all);
 }
 
@@ -25,15 +30,16 @@ static void print_text(Cli *cli, const ThimblePlan *p) {
     Part part[N_PARTS];
     char a[32], b[32], c[32];
     parts_of(p, part);
-    out_printf(out, "budget   %s, floor %s: %s\n", text_size(p->budget, a), text_size(p->floor, b), p->fits ? "fits" : "too small");
-    out_printf(out, "file     %s (%s experts, %s other weights)\n", text_size(p->file_bytes, a), text_size(p->expert_bytes, b),
-               text_size(p->dense_bytes, c));
-    out_printf(out, "context  %d tokens, at most %d in this budget; batch %d, %d threads\n\n", p->context, p->max_context, p->batch,
-               p->threads);
+    out_printf(out, "budget   %s, floor %s: %s\n", text_size(p->budget, a), text_size(p->floor, b),
+               p->fits ? "fits" : "too small");
+    out_printf(out, "file     %s (%s experts, %s other weights)\n", text_size(p->file_bytes, a),
+               text_size(p->expert_bytes, b), text_size(p->dense_bytes, c));
+    out_printf(out, "context  %d tokens, at most %d in this budget; batch %d, %d threads\n\n", p->context,
+               p->max_context, p->batch, p->threads);
     for (int i = 0; i < N_PARTS; i++) out_printf(out, "  %-12s %12s\n", part[i].name, text_size(part[i].bytes, a));
     for (int i = 0; i < p->n_slot_classes; i++)
-        out_printf(out, "  %d expert slots of %s for %d layers\n", p->slot_class[i].count, text_size(p->slot_class[i].bytes, a),
-                   p->slot_class[i].layers);
+        out_printf(out, "  %d expert slots of %s for %d layers\n", p->slot_class[i].count,
+                   text_size(p->slot_class[i].bytes, a), p->slot_class[i].layers);
     if (p->decode_tps > 0)
         out_printf(out, "\nroughly %.3g tok/s decode, %.3g tok/s prefill", p->decode_tps, p->prefill_tps);
     if (p->expert_bytes) out_printf(out, ", %.0f %% expert hits", 100 * p->hit_rate);

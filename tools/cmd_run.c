@@ -43,15 +43,16 @@ static int prepare(Run *r) {
     ThimbleError e = {0};
     const size_t system = cli->opt.system ? strlen(cli->opt.system) : 128;
     /* A token is at least a byte of text, but for BOS, a space in front and the form's own tokens. */
-    Need need = {.upper = r->text.n + system + TEMPLATE_ROOM, .room = (size_t)r->predict, .count = count_prompt, .arg = r};
+    Need need = {
+        .upper = r->text.n + system + TEMPLATE_ROOM, .room = (size_t)r->predict, .count = count_prompt, .arg = r};
     int code = load_model(cli, &need, &r->model);
     if (code != EXIT_DONE) return code;
     if (!build_prompt(r, r->model, &e)) return load_failed(cli, &e);
     if (!r->prompt.n) return usage_error(cli, "the prompt is empty");
     const int context = thimble_model_info(r->model)->context;
     if (r->prompt.n > (size_t)context) {
-        term_error(&cli->term, "the prompt has %zu tokens, the context holds %d: shorten it or give -c %zu", r->prompt.n, context,
-                   r->prompt.n + (size_t)r->predict);
+        term_error(&cli->term, "the prompt has %zu tokens, the context holds %d: shorten it or give -c %zu",
+                   r->prompt.n, context, r->prompt.n + (size_t)r->predict);
         return EXIT_FAILED;
     }
     prompt_say_form(cli, r->model, r->form);
@@ -61,12 +62,16 @@ static int prepare(Run *r) {
 static int exit_code_of(Run *r) {
     Cli *cli = r->cli;
     switch (r->answer.finish) {
-    case FINISH_ERROR: return load_failed(cli, &r->answer.error);
-    case FINISH_STOPPED_BY_USER: return signals_stop() ? signals_exit_code() : EXIT_DONE;
+    case FINISH_ERROR:
+        return load_failed(cli, &r->answer.error);
+    case FINISH_STOPPED_BY_USER:
+        return signals_stop() ? signals_exit_code() : EXIT_DONE;
     case FINISH_CONTEXT:
-        term_notice(&cli->term, "the context of %d tokens is full: -c N gives more room", thimble_model_info(r->model)->context);
+        term_notice(&cli->term, "the context of %d tokens is full: -c N gives more room",
+                    thimble_model_info(r->model)->context);
         return EXIT_DONE;
-    default: return EXIT_DONE;
+    default:
+        return EXIT_DONE;
     }
 }
 

@@ -1,7 +1,7 @@
 /* cmd_score.c: `thimble score`: how likely a text is, token by token.
  *
- * Steps are written as they are computed: with `--top all` one step holds as many numbers as the vocabulary has words, and
- * only one is ever in memory. After an error the document is still closed, with "error" in it. */
+ * Steps are written as they are computed: with `--top all` one step holds as many numbers as the vocabulary has words,
+ * and only one is ever in memory. After an error the document is still closed, with "error" in it. */
 #include "cmd.h"
 
 #include "common/json_out.h"
@@ -68,7 +68,8 @@ static int prepare(Score *sc) {
     if (!given && !tokenize(sc, sc->model, &e)) return load_failed(cli, &e);
     if (!sc->ids.n) return usage_error(cli, "there is nothing to score");
     if (sc->ids.n > (size_t)info->context) {
-        term_error(&cli->term, "%zu tokens do not fit the context of %d: give -c %zu", sc->ids.n, info->context, sc->ids.n);
+        term_error(&cli->term, "%zu tokens do not fit the context of %d: give -c %zu", sc->ids.n, info->context,
+                   sc->ids.n);
         return EXIT_FAILED;
     }
     sc->n_top = cli->opt.top == TOP_ALL || !cli->opt.json ? 0 : (size_t)cli->opt.top;
@@ -95,7 +96,8 @@ static void put_step(Score *sc, size_t at, const float *logits, size_t n, double
     json_key(j, "top");
     json_open(j, '[');
     if (sc->cli->opt.top == TOP_ALL) {
-        for (size_t i = 0; i < n && !out_lost(&sc->cli->out); i++) put_pair(sc, (int32_t)i, logprob_of(logits, n, total, (int32_t)i));
+        for (size_t i = 0; i < n && !out_lost(&sc->cli->out); i++)
+            put_pair(sc, (int32_t)i, logprob_of(logits, n, total, (int32_t)i));
     } else {
         logprob_top(logits, n, sc->n_top, &sc->top);
         for (size_t i = 0; i < sc->top.n; i++) put_pair(sc, sc->top.id[i], logprob_of(logits, n, total, sc->top.id[i]));

@@ -1,4 +1,5 @@
-/* cmd_tokenize.c: `thimble tokenize`: text to ids, on one line between blanks (so that detokenize and score take them). */
+/* cmd_tokenize.c: `thimble tokenize`: text to ids, on one line between blanks (so that detokenize and score take them).
+ */
 #include "cmd.h"
 
 #include "common/json_out.h"

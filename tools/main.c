@@ -50,7 +50,8 @@ static void hold_streams(void) {
 }
 
 static int refuse_verb(Cli *cli, const char *name) {
-    static const char *const later[] = {"serve", "quantize", "rewrite", "perplexity", "probe", "trace", "verify", "pull"};
+    static const char *const later[] = {"serve", "quantize", "rewrite", "perplexity",
+                                        "probe", "trace",    "verify",  "pull"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         if (strcmp(later[i], name) != 0) continue;
         term_error(&cli->term, "'%s' is not in this version yet; `thimble help` lists what is", name);
@@ -88,7 +89,8 @@ static int run_verb(Cli *cli, const Verb *v, int argc, char **argv) {
         return EXIT_IO;
     }
     const char *stray = plain ? NULL : options_unknown_variable();
-    if (stray) term_notice(&cli->term, "%.*s in the environment is no option and is ignored", (int)strcspn(stray, "="), stray);
+    if (stray)
+        term_notice(&cli->term, "%.*s in the environment is no option and is ignored", (int)strcspn(stray, "="), stray);
     return v->run(cli);
 }
 

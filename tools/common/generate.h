@@ -1,4 +1,5 @@
-/* generate.h: one answer: sample, show, feed back, until the model ends it, a stop text appears, or there is no more room. */
+/* generate.h: one answer: sample, show, feed back, until the model ends it, a stop text appears, or there is no more
+ * room. */
 #ifndef TOOLS_GENERATE_H
 #define TOOLS_GENERATE_H
 
@@ -25,8 +26,8 @@ typedef struct Answer {
     ThimbleError error;
 } Answer;
 
-/* The session's logits are those of the prompt. predict < 0: no limit but the context. `echo`: stream to standard output;
- * otherwise collect in answer->text. */
+/* The session's logits are those of the prompt. predict < 0: no limit but the context. `echo`: stream to standard
+ * output; otherwise collect in answer->text. */
 void generate(Cli *cli, ThimbleModel *m, ThimbleSession *s, ThimbleSampler *sm, int predict, bool echo, Answer *answer);
 void answer_free(Answer *a);
 /* A sampler as the options ask for; *seed is what it starts from. */

@@ -90,7 +90,8 @@ bool ids_parse(Ids *ids, const char *text, bool *io, char *why, size_t why_size)
     } else if (strlen(t.p) != t.n) {
         fine = refuse_id(why, why_size, "\\0");
     } else {
-        fine = t.p[strspn(t.p, " \t\r\n")] == '[' ? parse_json(ids, &t, why, why_size) : parse_plain(ids, t.p, why, why_size);
+        fine = t.p[strspn(t.p, " \t\r\n")] == '[' ? parse_json(ids, &t, why, why_size)
+                                                  : parse_plain(ids, t.p, why, why_size);
     }
     text_free(&t);
     return fine;

@@ -1,8 +1,8 @@
 /* json_out.h: JSON as it is written, without holding it.
  *
- * A step of `score --top all` has as many numbers as the vocabulary has words: documents are streamed, commas and quotes
- * kept by a small stack. Strings are made valid UTF-8 (ill-formed parts become U+FFFD); numbers that JSON cannot hold
- * become null. (jansson reads JSON for us; it cannot print "%.9g" nor stream.) */
+ * A step of `score --top all` has as many numbers as the vocabulary has words: documents are streamed, commas and
+ * quotes kept by a small stack. Strings are made valid UTF-8 (ill-formed parts become U+FFFD); numbers that JSON cannot
+ * hold become null. (jansson reads JSON for us; it cannot print "%.9g" nor stream.) */
 #ifndef TOOLS_JSON_OUT_H
 #define TOOLS_JSON_OUT_H
 

@@ -1,7 +1,8 @@
 /* lines.c: see lines.h.
  *
- * libedit gets a reader of ours: it decodes UTF-8 whatever the locale says (an adb shell has none), and a signal ends the
- * line instead of being swallowed. The prompt and the echo go to standard error: standard output carries answers only. */
+ * libedit gets a reader of ours: it decodes UTF-8 whatever the locale says (an adb shell has none), and a signal ends
+ * the line instead of being swallowed. The prompt and the echo go to standard error: standard output carries answers
+ * only. */
 #include "common/lines.h"
 
 #include "common/signals.h"

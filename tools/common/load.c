@@ -12,12 +12,17 @@ int load_failed(Cli *cli, const ThimbleError *e) {
     if (e->code == THIMBLE_E_CANCELLED && signals_stop()) return signals_exit_code();
     term_error(&cli->term, "%s", e->message[0] ? e->message : thimble_strerror(e->code));
     switch (e->code) {
-    case THIMBLE_E_ARG: return EXIT_USAGE;
-    case THIMBLE_E_IO: return EXIT_IO;
+    case THIMBLE_E_ARG:
+        return EXIT_USAGE;
+    case THIMBLE_E_IO:
+        return EXIT_IO;
     case THIMBLE_E_FORMAT:
-    case THIMBLE_E_UNSUPPORTED: return EXIT_MODEL;
-    case THIMBLE_E_BUDGET: return EXIT_BUDGET;
-    default: return EXIT_FAILED;
+    case THIMBLE_E_UNSUPPORTED:
+        return EXIT_MODEL;
+    case THIMBLE_E_BUDGET:
+        return EXIT_BUDGET;
+    default:
+        return EXIT_FAILED;
     }
 }
 
@@ -26,7 +31,7 @@ const char *load_resolve(const char *name, char *path, size_t size) {
     static const char *const suffix[] = {"", ".gguf"};
     if (strchr(name, '/') || access(name, F_OK) == 0) return name;
     for (size_t i = 0; i < 2; i++) {
-        int n = cache && cache[0]  ? snprintf(path, size, "%s/thimble/%s%s", cache, name, suffix[i])
+        int n = cache && cache[0] ? snprintf(path, size, "%s/thimble/%s%s", cache, name, suffix[i])
                 : home && home[0] ? snprintf(path, size, "%s/.cache/thimble/%s%s", home, name, suffix[i])
                                   : -1;
         if (n > 0 && (size_t)n < size && access(path, F_OK) == 0) return path;
@@ -65,8 +70,8 @@ static int check_arguments(Cli *cli) {
     return EXIT_DONE;
 }
 
-/* Both numbers and the nearest setting that fits. `context` is what was asked for (0: nothing in particular); `prompt` is
- * the part of it that cannot shrink (0: unknown). */
+/* Both numbers and the nearest setting that fits. `context` is what was asked for (0: nothing in particular); `prompt`
+ * is the part of it that cannot shrink (0: unknown). */
 static int refuse_budget(Cli *cli, const ThimblePlan *p, size_t context, size_t prompt) {
     char floor[32], budget[32], ram[32], nearest[128], what[64] = "";
     size_t fits = p->max_context > 0 ? (size_t)p->max_context : 0;

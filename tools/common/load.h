@@ -22,7 +22,8 @@ typedef struct Need {
     void *arg;
 } Need;
 
-/* Opens the model of the command's first argument with a context that fits; *m is NULL on failure. Returns an exit code. */
+/* Opens the model of the command's first argument with a context that fits; *m is NULL on failure. Returns an exit
+ * code. */
 int load_model(Cli *cli, const Need *need, ThimbleModel **m);
 /* Opens only the vocabulary, or only the description, of the first argument. */
 int load_part(Cli *cli, int part, ThimbleModel **m);

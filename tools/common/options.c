@@ -128,16 +128,29 @@ static bool parse_flag(const char *text, bool *value) {
 /* What a value of this option may be, in words, for the refusal. */
 static const char *describe(const Option *d, char *buf, size_t size) {
     switch (d->type) {
-    case OPT_FLAG: return "on or off";
-    case OPT_SEED: return "a whole number from 0 to 2^64-1";
-    case OPT_SIZE: return "a size like 8G, 900M or a number of bytes, or auto";
-    case OPT_CHOICE: return d->arg[0] && strchr(d->arg, '|') ? d->arg : d->choices;
-    case OPT_TEXTS: return "a text of at least one byte (16 of them at most)";
-    case OPT_TEXT: return "a text";
-    case OPT_REAL: snprintf(buf, size, "a number from %g to %g", d->low, d->high); return buf;
-    case OPT_COUNT: return "a whole number or all";
-    case OPT_INT: snprintf(buf, size, "a whole number from %.0f to %.0f", d->low, d->high); return buf;
-    case OPT_INTS: snprintf(buf, size, "whole numbers from %.0f to %.0f, with commas", d->low, d->high); return buf;
+    case OPT_FLAG:
+        return "on or off";
+    case OPT_SEED:
+        return "a whole number from 0 to 2^64-1";
+    case OPT_SIZE:
+        return "a size like 8G, 900M or a number of bytes, or auto";
+    case OPT_CHOICE:
+        return d->arg[0] && strchr(d->arg, '|') ? d->arg : d->choices;
+    case OPT_TEXTS:
+        return "a text of at least one byte (16 of them at most)";
+    case OPT_TEXT:
+        return "a text";
+    case OPT_REAL:
+        snprintf(buf, size, "a number from %g to %g", d->low, d->high);
+        return buf;
+    case OPT_COUNT:
+        return "a whole number or all";
+    case OPT_INT:
+        snprintf(buf, size, "a whole number from %.0f to %.0f", d->low, d->high);
+        return buf;
+    case OPT_INTS:
+        snprintf(buf, size, "whole numbers from %.0f to %.0f, with commas", d->low, d->high);
+        return buf;
     }
     return "";
 }
@@ -168,20 +181,28 @@ static bool store(Options *o, const Option *d, const char *text) {
         TextList *texts;
     } at = {.raw = (char *)o + d->offset};
     switch (d->type) {
-    case OPT_FLAG: return parse_flag(text, at.flag);
+    case OPT_FLAG:
+        return parse_flag(text, at.flag);
     case OPT_COUNT:
         if (!strcmp(text, "all")) return *at.integer = TOP_ALL, true;
         return store_int(at.integer, text, d->low, d->high);
-    case OPT_INT: return store_int(at.integer, text, d->low, d->high);
-    case OPT_SEED: return parse_seed(text, at.wide);
-    case OPT_REAL: return parse_real(text, d->low, d->high, at.real);
+    case OPT_INT:
+        return store_int(at.integer, text, d->low, d->high);
+    case OPT_SEED:
+        return parse_seed(text, at.wide);
+    case OPT_REAL:
+        return parse_real(text, d->low, d->high, at.real);
     case OPT_SIZE:
         if (!strcmp(text, "auto")) return *at.wide = 0, true;
         return options_parse_size(text, at.wide);
-    case OPT_TEXT: return *at.text = text, true;
-    case OPT_TEXTS: return add_text(at.texts, text);
-    case OPT_CHOICE: return parse_choice(d->choices, text, at.integer);
-    case OPT_INTS: return parse_ints(text, (long)d->low, (long)d->high, at.ints);
+    case OPT_TEXT:
+        return *at.text = text, true;
+    case OPT_TEXTS:
+        return add_text(at.texts, text);
+    case OPT_CHOICE:
+        return parse_choice(d->choices, text, at.integer);
+    case OPT_INTS:
+        return parse_ints(text, (long)d->low, (long)d->high, at.ints);
     }
     return false;
 }
@@ -371,13 +392,23 @@ static bool read_command_line(Reader *r, int argc, char **argv) {
     return true;
 }
 
-bool options_read(Options *o, unsigned verb, int argc, char **argv, bool command_line_only, char *why, size_t why_size) {
-    *o = (Options){.predict = PREDICT_UNSET, .temp = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repeat_penalty = 1,
-                   .repeat_last_n = 64, .repetitions = 5, .n_prompt = {{512}, 1}, .n_gen = {{128}, 1}};
+bool options_read(Options *o, unsigned verb, int argc, char **argv, bool command_line_only, char *why,
+                  size_t why_size) {
+    *o = (Options){.predict = PREDICT_UNSET,
+                   .temp = 0.8,
+                   .top_k = 40,
+                   .top_p = 0.95,
+                   .min_p = 0.05,
+                   .repeat_penalty = 1,
+                   .repeat_last_n = 64,
+                   .repetitions = 5,
+                   .n_prompt = {{512}, 1},
+                   .n_gen = {{128}, 1}};
     o->args = calloc((size_t)argc + 1, sizeof *o->args);
     Reader r = {o, verb, why, why_size, false, NULL};
     if (!o->args) return refuse(&r, "out of memory");
-    return read_command_line(&r, argc, argv) && (command_line_only || o->help || (read_environment(&r) && read_file(&r)));
+    return read_command_line(&r, argc, argv) &&
+           (command_line_only || o->help || (read_environment(&r) && read_file(&r)));
 }
 
 void options_free(Options *o) {

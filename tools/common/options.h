@@ -1,8 +1,8 @@
 /* options.h: every option of the program, from four places, into one struct.
  *
  * ONE table (options_table.c) drives the command-line flag, the THIMBLE_<NAME> variable, the key in thimble.ini and the
- * help, so the four cannot drift apart. The command line beats the environment, which beats the file. Values are checked
- * where they are read: a command sees numbers in range or does not run. */
+ * help, so the four cannot drift apart. The command line beats the environment, which beats the file. Values are
+ * checked where they are read: a command sees numbers in range or does not run. */
 #ifndef TOOLS_OPTIONS_H
 #define TOOLS_OPTIONS_H
 
@@ -84,8 +84,8 @@ typedef struct Option {
 extern const Option option_table[];
 extern const int n_options;
 
-/* Fills *o for one verb from the file, the environment and argv (without the verb). False: why[] says what is wrong. With
- * command_line_only the other two are not looked at, so that help and version work whatever stands there. */
+/* Fills *o for one verb from the file, the environment and argv (without the verb). False: why[] says what is wrong.
+ * With command_line_only the other two are not looked at, so that help and version work whatever stands there. */
 bool options_read(Options *o, unsigned verb, int argc, char **argv, bool command_line_only, char *why, size_t why_size);
 void options_free(Options *o);
 /* Was this option given anywhere (not left at its default)? */

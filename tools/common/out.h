@@ -1,7 +1,7 @@
 /* out.h: standard output, with an eye on its errors.
  *
- * The answer is the one thing scripts read, so a full disk must not pass for success (exit 5) and a reader that left must
- * end the work without noise. After the first error writing does nothing; out_lost() tells the loops to stop. */
+ * The answer is the one thing scripts read, so a full disk must not pass for success (exit 5) and a reader that left
+ * must end the work without noise. After the first error writing does nothing; out_lost() tells the loops to stop. */
 #ifndef TOOLS_OUT_H
 #define TOOLS_OUT_H
 

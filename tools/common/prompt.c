@@ -9,13 +9,14 @@
 #include <strings.h>
 
 #define IM_START "<|im_start|>"
-#define IM_END "<|im_end|>"
+#define IM_END   "<|im_end|>"
 
 int prompt_read(Cli *cli, Text *text) {
     const Options *o = &cli->opt;
     char why[512];
     const char *word = o->n_args > 1 ? o->args[1] : NULL, *path = o->file;
-    if (o->n_args > 2) return usage_error(cli, "one PROMPT, please: put it in quotes ('%.40s' is too much)", o->args[2]);
+    if (o->n_args > 2)
+        return usage_error(cli, "one PROMPT, please: put it in quotes ('%.40s' is too much)", o->args[2]);
     if ((word != NULL) + (o->prompt != NULL) + (o->file != NULL) > 1)
         return usage_error(cli, "the prompt is given twice: as PROMPT, -p TEXT, -f FILE or -");
     if (word && !strcmp(word, "-")) path = "-";
@@ -25,7 +26,9 @@ int prompt_read(Cli *cli, Text *text) {
         term_error(&cli->term, "%s", why);
         return EXIT_IO;
     }
-    if (!word && !o->prompt) return usage_error(cli, "%s needs a text: as an argument, -p TEXT, -f FILE, or - for standard input", cli->verb);
+    if (!word && !o->prompt)
+        return usage_error(cli, "%s needs a text: as an argument, -p TEXT, -f FILE, or - for standard input",
+                           cli->verb);
     if (text_append_string(text, word ? word : o->prompt)) return EXIT_DONE;
     term_error(&cli->term, "out of memory");
     return EXIT_FAILED;
@@ -67,9 +70,12 @@ PromptForm prompt_form(const Cli *cli, const ThimbleModel *m, bool talk) {
 void prompt_say_form(Cli *cli, const ThimbleModel *m, PromptForm form) {
     if (cli->opt.raw) return;
     if (form == PROMPT_CHATML)
-        term_notice(&cli->term, "the prompt is put in ChatML form, the file's own chat template is not used yet (--raw: as it is)");
+        term_notice(&cli->term,
+                    "the prompt is put in ChatML form, the file's own chat template is not used yet (--raw: as it is)");
     else if (thimble_model_info(m)->has_chat_template)
-        term_notice(&cli->term, "the prompt goes in raw: chat templates are not rendered yet, and the vocabulary has no ChatML tokens");
+        term_notice(
+            &cli->term,
+            "the prompt goes in raw: chat templates are not rendered yet, and the vocabulary has no ChatML tokens");
     else
         term_notice(&cli->term, "the prompt goes in raw: the file has no chat template");
 }
@@ -97,17 +103,20 @@ static bool put_control(ThimbleModel *m, const char *text, Ids *ids, ThimbleErro
 }
 
 /* Role and content are one text, as in the rendered template, so that pieces spanning the line break come out alike. */
-static bool put_chatml(ThimbleModel *m, const char *role, const char *content, size_t n, int flags, Ids *ids, ThimbleError *e) {
+static bool put_chatml(ThimbleModel *m, const char *role, const char *content, size_t n, int flags, Ids *ids,
+                       ThimbleError *e) {
     Text t = {0};
     bool fine = text_append_string(&t, role) && text_append_string(&t, "\n") && text_append(&t, content, n);
     fine = (fine || no_memory(e)) && put_control(m, IM_START, ids, e) &&
-           prompt_tokenize(m, t.p, t.n, flags | THIMBLE_TOK_NO_BOS | THIMBLE_TOK_NO_EOS, ids, e) && put_control(m, IM_END, ids, e) &&
+           prompt_tokenize(m, t.p, t.n, flags | THIMBLE_TOK_NO_BOS | THIMBLE_TOK_NO_EOS, ids, e) &&
+           put_control(m, IM_END, ids, e) &&
            prompt_tokenize(m, "\n", 1, THIMBLE_TOK_NO_BOS | THIMBLE_TOK_NO_EOS, ids, e);
     text_free(&t);
     return fine;
 }
 
-bool prompt_turn(Cli *cli, ThimbleModel *m, PromptForm form, bool first, const char *text, size_t n, Ids *ids, ThimbleError *e) {
+bool prompt_turn(Cli *cli, ThimbleModel *m, PromptForm form, bool first, const char *text, size_t n, Ids *ids,
+                 ThimbleError *e) {
     const ThimbleModelInfo *info = thimble_model_info(m);
     const int special = cli->opt.special == ON ? THIMBLE_TOK_SPECIAL : 0;
     if (form == PROMPT_RAW)

@@ -21,7 +21,8 @@ PromptForm prompt_form(const Cli *cli, const ThimbleModel *m, bool talk);
 /* Says which form is used and why, once. */
 void prompt_say_form(Cli *cli, const ThimbleModel *m, PromptForm form);
 /* Appends one turn of the user and the opening of the answer; the first turn also brings BOS and the system message. */
-bool prompt_turn(Cli *cli, ThimbleModel *m, PromptForm form, bool first, const char *text, size_t n, Ids *ids, ThimbleError *e);
+bool prompt_turn(Cli *cli, ThimbleModel *m, PromptForm form, bool first, const char *text, size_t n, Ids *ids,
+                 ThimbleError *e);
 /* Appends what closes an answer that was not ended by the model itself, before the next turn. */
 bool prompt_close_answer(ThimbleModel *m, PromptForm form, Ids *ids, ThimbleError *e);
 #endif

@@ -52,7 +52,8 @@ void report_closing_line(Cli *cli, const Report *r) {
     add(&line, "read %s/token, stalled %.2f s", text_size((uint64_t)r->bytes_per_token, a), t->io_stall_s);
     add(&line, "peak %s of %s", text_size(t->peak_rss, a), text_size(t->budget, b));
     if (t->limit_decode_tps > 0)
-        add(&line, "limit %.4g tok/s (%s), reached %.0f %%", t->limit_decode_tps, bound_name(t->limit_bound), 100 * r->reached);
+        add(&line, "limit %.4g tok/s (%s), reached %.0f %%", t->limit_decode_tps, bound_name(t->limit_bound),
+            100 * r->reached);
     add_lossy(&line, t);
     if (r->has_seed) add(&line, "seed %llu", (unsigned long long)r->seed);
     term_notice(&cli->term, "%s", line.p ? line.p : "");

@@ -1,4 +1,5 @@
-/* signals.c: see signals.h. Handlers set counters and, the second time, leave through _exit: nothing in between is safe. */
+/* signals.c: see signals.h. Handlers set counters and, the second time, leave through _exit: nothing in between is
+ * safe. */
 #include "common/signals.h"
 
 #include <signal.h>
@@ -38,7 +39,8 @@ void signals_install(void) {
     struct sigaction old;
     install(SIGINT, on_interrupt);
     install(SIGTERM, on_terminate);
-    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) install(SIGHUP, on_terminate); /* nohup stays */
+    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        install(SIGHUP, on_terminate); /* nohup stays */
     install(SIGPIPE, SIG_IGN);
     install(SIGXFSZ, SIG_IGN); /* ulimit -f: the write fails with EFBIG and is reported */
 }

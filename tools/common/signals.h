@@ -1,6 +1,7 @@
 /* signals.h: Ctrl-C once ends the answer, twice the program; SIGTERM and SIGHUP end it soon; SIGPIPE is a write error.
  *
- * A signal handler can reach nothing but statics, so these counters are the one piece of global state of the program. */
+ * A signal handler can reach nothing but statics, so these counters are the one piece of global state of the program.
+ */
 #ifndef TOOLS_SIGNALS_H
 #define TOOLS_SIGNALS_H
 

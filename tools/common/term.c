@@ -1,5 +1,5 @@
-/* term.c: see term.h. Progress shows in place on a terminal; elsewhere a line per 10 % or 10 s, and none for what is done
- * within half a second: a script's log should not fill with the loading of small models. */
+/* term.c: see term.h. Progress shows in place on a terminal; elsewhere a line per 10 % or 10 s, and none for what is
+ * done within half a second: a script's log should not fill with the loading of small models. */
 #include "common/term.h"
 
 #include "common/signals.h"
@@ -22,8 +22,8 @@ double term_now(void) {
 bool term_open(Term *t, const Options *o, char *why, size_t why_size) {
     const char *kind = getenv("TERM");
     *t = (Term){.quiet = o->quiet, .verbose = o->verbose, .is_tty = isatty(STDERR_FILENO) != 0};
-    t->color = o->color == ON ||
-               (o->color == AUTO && t->is_tty && kind && strcmp(kind, "dumb") != 0 && !getenv("NO_COLOR"));
+    t->color =
+        o->color == ON || (o->color == AUTO && t->is_tty && kind && strcmp(kind, "dumb") != 0 && !getenv("NO_COLOR"));
     if (!o->log_file) return true;
     t->log = fopen(o->log_file, "ae");
     if (t->log) return true;
@@ -55,7 +55,8 @@ void term_clear_progress(Term *t) {
     t->progress_shown = false;
 }
 
-__attribute__((format(printf, 4, 0))) static void say(Term *t, bool visible, const char *style, const char *format, va_list args) {
+__attribute__((format(printf, 4, 0))) static void say(Term *t, bool visible, const char *style, const char *format,
+                                                      va_list args) {
     char raw[2048], line[4200];
     int n = vsnprintf(raw, sizeof raw, format, args);
     if (n < 0) return;
@@ -122,11 +123,10 @@ int term_progress(void *arg, int phase, uint64_t done, uint64_t total) {
     }
     if (t->is_tty) {
         if (now - t->phase_start < 0.2 || now - t->last_line < 0.1) return 0;
-        n = phase == THIMBLE_PHASE_LOAD
-                ? snprintf(line, sizeof line, "\r%s %d %% (%s of %s)\x1b[K", what, percent, text_size(done, a),
-                           text_size(total, b))
-                : snprintf(line, sizeof line, "\r%s %d %% (%llu of %llu tokens)\x1b[K", what, percent,
-                           (unsigned long long)done, (unsigned long long)total);
+        n = phase == THIMBLE_PHASE_LOAD ? snprintf(line, sizeof line, "\r%s %d %% (%s of %s)\x1b[K", what, percent,
+                                                   text_size(done, a), text_size(total, b))
+                                        : snprintf(line, sizeof line, "\r%s %d %% (%llu of %llu tokens)\x1b[K", what,
+                                                   percent, (unsigned long long)done, (unsigned long long)total);
         t->progress_shown = true;
     } else {
         bool due = percent / 10 > t->last_percent / 10 || now - t->last_line >= 10;
