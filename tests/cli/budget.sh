@@ -47,10 +47,11 @@ done
 # A mapped file that is cut short in use: a sentence and exit 5, no signal (B53).
 cp $m "$tmp/cut.gguf" && chmod u+w "$tmp/cut.gguf"
 mkfifo "$tmp/fifo"
+: >"$err"
 (exec 3>"$tmp/fifo"; while [ ! -e "$tmp/go" ]; do sleep 0.05; done; echo x >&3) &
 "$THIMBLE" chat "$tmp/cut.gguf" --home mapped --temp 0 -n 3 <"$tmp/fifo" >"$out" 2>"$err" &
 pid=$!
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+for i in $(seq 50); do
     grep -q . "$err" 2>/dev/null && break
     sleep 0.1
 done

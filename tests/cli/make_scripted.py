@@ -78,7 +78,7 @@ def metadata():
     tokens = byte_texts() + ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|spare|>']
     put('tokenizer.ggml.tokens', ARR, struct.pack('<IQ', STR, V) + b''.join(map(string, tokens)))
     put('tokenizer.ggml.token_type', ARR, struct.pack('<IQ%di' % V, I32, V, *([1] * 256 + [3] * 4)))
-    put('tokenizer.ggml.merges', ARR, struct.pack('<IQ', STR, 0))
+    put('tokenizer.ggml.merges', ARR, struct.pack('<IQ', STR, 1) + string('\u0100 \u0101'))  # never applies
     u32('tokenizer.ggml.bos_token_id', 256)
     u32('tokenizer.ggml.eos_token_id', 258)
     put('tokenizer.ggml.add_bos_token', BOOL, b'\0')

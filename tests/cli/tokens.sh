@@ -50,12 +50,12 @@ try 1 score $m --tokens 1,2,3 -c 2
 
 try 0 score $m --tokens 65,66,67
 ok "a line a token" [ "$(wc -l <"$out")" -eq 3 ]
-ok "position, id, text, ln p" grep -q "^1	66	B	-[0-9.e-]*$" "$out"
+ok "position, id, text, ln p" grep -q "^1	66	B	[0-9.e-]*$" "$out"
 ok "nothing at position 0" grep -q "^0	65	A	-$" "$out"
 try 0 score $m -p AB
 ok "text is tokenised" [ "$(cut -f2 "$out" | tr '\n' ' ')" = "65 66 " ]
 try 0 score $m --tokens 65,66 --json
-ok "no top unless asked" printed '"n_vocab":260,"steps":\[{"pos":0,"token":65,"logprob":null,"top":\[\]},{"pos":1,"token":66,"logprob":-'
+ok "no top unless asked" printed '"n_vocab":260,"steps":\[{"pos":0,"token":65,"logprob":null,"top":\[\]},{"pos":1,"token":66,"logprob":[-0-9.e]*,"top":\[\]}\],"stats"'
 if command -v python3 >/dev/null; then
     "$THIMBLE" score $m --tokens 65,66,67,120 --json --top all 2>/dev/null >"$tmp/all"
     "$THIMBLE" score $m --tokens 65,66,67,120 --json --top 20 2>/dev/null >"$tmp/top"
