@@ -1,0 +1,176 @@
+/* random_model.c: see random_model.h. */
+#include "common/random_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "base/rng.h"
+#include "common/gguf_writer.h"
+#include "quant/layout.h"
+
+typedef struct Making {
+    const RandomModel *m;
+    GgufWriter w;
+    uint64_t rng[4];
+} Making;
+
+static float uniform(Making *k, float range) { return (float)(th_rng_unit(k->rng) * 2 - 1) * range; }
+
+static U16 half(float f) {
+    uint16_t h = th_f32_to_f16(f);
+    return (U16){{(uint8_t)h, (uint8_t)(h >> 8)}};
+}
+
+/* Bytes of one row whose weights are about `range` large. */
+static void fill_row(Making *k, uint32_t type, char *row, uint64_t n, float range) {
+    for (uint64_t i = 0; i < n; i++) {
+        if (type == TYPE_F32) ((float *)(void *)row)[i] = uniform(k, range);
+        if (type == TYPE_F16) ((uint16_t *)(void *)row)[i] = th_f32_to_f16(uniform(k, range));
+    }
+    for (uint64_t i = 0; type == TYPE_Q8_0 && i < n / 32; i++) {
+        BlockQ8_0 *b = (BlockQ8_0 *)(void *)row + i;
+        b->d = half(range / 127 * (0.5f + (float)th_rng_unit(k->rng)));
+        for (int j = 0; j < 32; j++) b->q[j] = (int8_t)uniform(k, 127);
+    }
+    for (uint64_t i = 0; type == TYPE_Q4_K && i < n / 256; i++) {
+        BlockQ4_K *b = (BlockQ4_K *)(void *)row + i;
+        for (size_t j = 0; j < sizeof *b; j++) ((uint8_t *)b)[j] = (uint8_t)th_rng_next(k->rng);
+        b->d = half(range / (15 * 32)), b->dmin = half(range / (2 * 32));
+    }
+}
+
+static void tensor(Making *k, const char *name, uint32_t type, uint64_t cols, uint64_t rows, uint64_t experts, float offset) {
+    const TypeInfo *t = th_type_info(type);
+    uint64_t row_bytes = th_type_row_bytes(t, cols), n = rows * experts;
+    if (row_bytes == 0) abort();
+    char *data = calloc(n, row_bytes);
+    if (!data) abort();
+    for (uint64_t r = 0; r < n; r++) fill_row(k, type, data + r * row_bytes, cols, 1.7f / sqrtf((float)(offset != 0 ? 16 : cols)));
+    for (uint64_t i = 0; offset != 0 && i < n * cols; i++) ((float *)(void *)data)[i] += offset;
+    uint64_t dims[3] = {cols, rows, experts};
+    gguf_writer_tensor(&k->w, name, type, experts > 1 ? 3 : rows > 1 ? 2 : 1, dims, data);
+    free(data);
+}
+
+static const char *in_layer(int il, const char *name) {
+    static char full[96];
+    snprintf(full, sizeof full, "blk.%d.%s", il, name);
+    return full;
+}
+
+static void norm(Making *k, int il, const char *name, int n) {
+    tensor(k, in_layer(il, name), TYPE_F32, (uint64_t)n, 1, 1, 1.0f);
+}
+static void matrix(Making *k, int il, const char *name, int cols, int rows) {
+    tensor(k, in_layer(il, name), k->m->type, (uint64_t)cols, (uint64_t)rows, 1, 0);
+}
+static void bias(Making *k, int il, const char *name, int n) { tensor(k, in_layer(il, name), TYPE_F32, (uint64_t)n, 1, 1, 0); }
+
+static void attention(Making *k, int il) {
+    const RandomModel *m = k->m;
+    int E = m->dim, q = m->heads * m->head_size, kv = m->heads_kv * m->head_size;
+    norm(k, il, "attn_norm.weight", E);
+    if (m->fused_qkv) {
+        matrix(k, il, "attn_qkv.weight", E, q + 2 * kv);
+    } else {
+        matrix(k, il, "attn_q.weight", E, q);
+        matrix(k, il, "attn_k.weight", E, kv);
+        matrix(k, il, "attn_v.weight", E, kv);
+    }
+    if (m->biases) {
+        bias(k, il, "attn_q.bias", q);
+        bias(k, il, "attn_k.bias", kv);
+        bias(k, il, "attn_v.bias", kv);
+    }
+    if (m->qk_norm || m->qk_norm_whole) {
+        norm(k, il, "attn_q_norm.weight", m->qk_norm_whole ? q : m->head_size);
+        norm(k, il, "attn_k_norm.weight", m->qk_norm_whole ? kv : m->head_size);
+    }
+    matrix(k, il, "attn_output.weight", q, E);
+    if (m->post_norms) norm(k, il, "post_attention_norm.weight", E);
+}
+
+static void experts(Making *k, int il) {
+    const RandomModel *m = k->m;
+    uint64_t E = (uint64_t)m->dim, F = (uint64_t)m->expert_ff, X = (uint64_t)m->experts;
+    tensor(k, in_layer(il, "ffn_gate_inp.weight"), TYPE_F32, E, X, 1, 0);
+    if (m->groups) bias(k, il, "exp_probs_b.bias", m->experts);
+    if (m->shared_ff) {
+        if (!m->groups) bias(k, il, "ffn_gate_inp_shexp.weight", m->dim);
+        matrix(k, il, "ffn_gate_shexp.weight", m->dim, m->shared_ff);
+        matrix(k, il, "ffn_up_shexp.weight", m->dim, m->shared_ff);
+        matrix(k, il, "ffn_down_shexp.weight", m->shared_ff, m->dim);
+    }
+    if (m->fused_gate_up) {
+        tensor(k, in_layer(il, "ffn_gate_up_exps.weight"), m->expert_type, E, 2 * F, X, 0);
+    } else {
+        tensor(k, in_layer(il, "ffn_gate_exps.weight"), m->expert_type, E, F, X, 0);
+        tensor(k, in_layer(il, "ffn_up_exps.weight"), m->expert_type, E, F, X, 0);
+    }
+    /* Every other layer in another type: files mix them, and slots then come in two sizes. */
+    tensor(k, in_layer(il, "ffn_down_exps.weight"), il % 2 ? m->down_type : m->expert_type, F, E, X, 0);
+}
+
+static void layer(Making *k, int il) {
+    const RandomModel *m = k->m;
+    attention(k, il);
+    norm(k, il, "ffn_norm.weight", m->dim);
+    if (m->experts && il >= m->dense_lead) {
+        experts(k, il);
+    } else {
+        matrix(k, il, "ffn_gate.weight", m->dim, m->ff);
+        matrix(k, il, "ffn_up.weight", m->dim, m->ff);
+        matrix(k, il, "ffn_down.weight", m->ff, m->dim);
+    }
+    if (m->post_norms) norm(k, il, "post_ffw_norm.weight", m->dim);
+}
+
+static const char *key(const Making *k, const char *name) {
+    static char full[96];
+    snprintf(full, sizeof full, "%s.%s", k->m->arch, name);
+    return full;
+}
+static void number(Making *k, const char *name, int v) {
+    if (v) gguf_writer_u32(&k->w, key(k, name), (uint32_t)v);
+}
+
+static void metadata(Making *k) {
+    const RandomModel *m = k->m;
+    gguf_writer_str(&k->w, "general.architecture", m->arch);
+    number(k, "block_count", m->layers);
+    number(k, "context_length", m->context);
+    number(k, "embedding_length", m->dim);
+    number(k, "feed_forward_length", m->ff);
+    number(k, "attention.head_count", m->heads);
+    number(k, "attention.head_count_kv", m->heads_kv);
+    number(k, "attention.key_length", m->head_size);
+    number(k, "attention.value_length", m->head_size);
+    gguf_writer_f32(&k->w, key(k, "attention.layer_norm_rms_epsilon"), 1e-6f);
+    number(k, "attention.sliding_window", m->window);
+    number(k, "expert_count", m->experts);
+    number(k, "expert_used_count", m->experts_used);
+    number(k, "expert_feed_forward_length", m->expert_ff);
+    number(k, "expert_shared_feed_forward_length", m->shared_ff);
+    number(k, "leading_dense_block_count", m->dense_lead);
+    if (!m->groups) return;
+    number(k, "expert_shared_count", m->shared_ff ? 1 : 0);
+    number(k, "expert_group_count", m->groups);
+    number(k, "expert_group_used_count", m->groups / 2);
+    gguf_writer_f32(&k->w, key(k, "expert_weights_scale"), 2.5f);
+    gguf_writer_bool(&k->w, key(k, "expert_weights_norm"), true);
+}
+
+void random_model_write(const RandomModel *m, const char *path) {
+    Making k = {.m = m};
+    th_rng_seed(k.rng, m->seed);
+    gguf_writer_init(&k.w);
+    metadata(&k);
+    tensor(&k, "token_embd.weight", m->type, (uint64_t)m->dim, (uint64_t)m->vocab, 1, 0);
+    for (int il = 0; il < m->layers; il++) layer(&k, il);
+    tensor(&k, "output_norm.weight", TYPE_F32, (uint64_t)m->dim, 1, 1, 1.0f);
+    if (!m->tied) tensor(&k, "output.weight", m->type, (uint64_t)m->dim, (uint64_t)m->vocab, 1, 0);
+    if (!gguf_writer_save(&k.w, path)) abort();
+    gguf_writer_free(&k.w);
+}

@@ -1,0 +1,30 @@
+/* random_model.h: writes a GGUF file of any supported architecture with random weights, for tests that compare runs with
+ * each other: the sizes are free, so that matrices have several parts and experts do not all fit.
+ *
+ *     RandomModel m = RANDOM_MODEL;  m.arch = "qwen2moe";  m.experts = 16;  ...
+ *     random_model_write(&m, path);
+ *
+ * Numbers are the same on every machine. A failed write aborts: for tests alone. */
+#ifndef THIMBLE_RANDOM_MODEL_H
+#define THIMBLE_RANDOM_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct RandomModel {
+    const char *arch;
+    int layers, dim, heads, heads_kv, head_size, ff, vocab, context;
+    int experts, experts_used, expert_ff, shared_ff, groups, dense_lead; /* experts 0: dense */
+    int window;          /* gemma3 */
+    uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0 or Q4_K */
+    uint32_t expert_type, down_type;
+    bool tied, fused_qkv, fused_gate_up, qk_norm, qk_norm_whole, biases, post_norms;
+    uint64_t seed;
+} RandomModel;
+#define RANDOM_MODEL                                                                                                       \
+    ((RandomModel){.arch = "llama", .layers = 2, .dim = 64, .heads = 4, .heads_kv = 2, .head_size = 16, .ff = 128,          \
+                   .vocab = 256, .context = 2048, .type = 0, .expert_type = 0, .down_type = 0, .seed = 1})
+
+void random_model_write(const RandomModel *m, const char *path);
+
+#endif
