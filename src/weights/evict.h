@@ -1,8 +1,8 @@
 /* evict.h: which of two experts a cache would rather lose: pure functions, replayed on routing traces in the tests.
  *
- * LRU: last use decides. LFRU: how often it was used, each use fading with age, then last use. Frequency wins when a layer has
- * hardly more slots than one token needs (there LRU hits nothing: every layer pushes out what the next token wants),
- * recency wins above. */
+ * LRU: last use decides. LFRU: how often it was used, each use fading with age, then last use. Frequency wins when a
+ * layer has hardly more slots than one token needs (there LRU hits nothing: every layer pushes out what the next
+ * token wants), recency wins above. */
 #ifndef THIMBLE_EVICT_H
 #define THIMBLE_EVICT_H
 

@@ -55,7 +55,8 @@ bool th_gather_rows(Weights *ws, const Weight *w, const int32_t *rows, int n, fl
         const Read *r = &ws->gather->read[i % GATHER_LANES];
         th_aio_wait(ws->aio, r);
         if (ok && r->err.code) ok = th_weights_read_failed(w, r, err);
-        if (ok) w->type->dequantize(dst + (size_t)i * (size_t)w->cols, (const char *)r->buffer + r->skip, (size_t)w->cols);
+        const char *row = (const char *)r->buffer + r->skip;
+        if (ok) w->type->dequantize(dst + (size_t)i * (size_t)w->cols, row, (size_t)w->cols);
     }
     return ok;
 }

@@ -77,9 +77,9 @@ typedef struct SlotClassPlan {
 } SlotClassPlan;
 
 typedef struct Decision {
-    bool all_resident, mapped, paged, embeds_resident;
+    bool all_resident, mapped, paged;
     int experts_used;
-    int spread;                      /* of SPREAD_ALL: share of the product matrices that is resident */
+    int spread, embed_spread;        /* of SPREAD_ALL: resident share of product matrices, of gathered ones */
     int ring_slots, n_streamed;      /* parts in the stream order */
     uint64_t ring_slot_bytes;
     int n_classes;
@@ -126,7 +126,9 @@ static inline bool th_weight_is_product(const Weights *ws, const Weight *w) {
     return th_weight_is_dense(w) && (w->multiplied || !ws->has_output);
 }
 /* Rows and bytes of a part of a dense matrix, and where it begins in the file. */
-static inline int th_part_rows(const Weight *w, int part) { return th_min_int(w->part_rows, w->rows - part * w->part_rows); }
+static inline int th_part_rows(const Weight *w, int part) {
+    return th_min_int(w->part_rows, w->rows - part * w->part_rows);
+}
 static inline size_t th_part_bytes(const Weight *w, int part) { return (size_t)th_part_rows(w, part) * w->row_bytes; }
 static inline uint64_t th_part_offset(const Weight *w, int part) {
     return w->tensor->offset + (uint64_t)part * (uint64_t)w->part_rows * w->row_bytes;

@@ -1,6 +1,7 @@
-/* mapped.c: weights in the system's page cache, mapped as they lie in the files. For measuring only: what the pages take is
- * the system's affair and in no budget, a page that is missing stops a kernel for the length of a read (other systems
- * measured a tenth of the speed of explicit reads), and a file cut short while mapped is a SIGBUS, not an error. */
+/* mapped.c: weights in the system's page cache, mapped as they lie in the files. For measuring only: what the pages
+ * take is the system's affair and in no budget, a page that is missing stops a kernel for the length of a read (other
+ * systems measured a tenth of the speed of explicit reads), and a file cut short while mapped is a SIGBUS, not an
+ * error. */
 #include "weights/home.h"
 
 bool th_mapped_load(Weights *ws, Err *err) {
@@ -10,8 +11,10 @@ bool th_mapped_load(Weights *ws, Err *err) {
         ws->maps[i] = th_vm_map_file(g->files[i].fd, g->files[i].size, err);
         if (!ws->maps[i]) return th_err_prefix(err, "%s: ", g->files[i].path);
     }
-    for (Weight *w = ws->first; w; w = w->next)
-        if (w->tensor && !th_weight_is_vector(w)) w->memory = (const char *)ws->maps[w->tensor->shard] + w->tensor->offset;
+    for (Weight *w = ws->first; w; w = w->next) {
+        if (th_weight_is_bundle(w) || th_weight_is_vector(w)) continue;
+        w->memory = (const char *)ws->maps[w->tensor->shard] + w->tensor->offset;
+    }
     return true;
 }
 

@@ -4,14 +4,15 @@
  *   class 1  [slot][slot]...         2.0 MB each  (layers whose down is Q6_K)
  *   slot     |gate, widened to whole blocks|up|down|
  *
- * A slot is free, loading, ready or pinned (ready with pins). want() claims what a layer is about to use: a claimed slot
- * is not evicted before its pin is over, or until another layer is come to. All reads of a claim are queued at once, ahead
- * of everything that is only guessed. The plan sized each class above the pins a pass can hold, so a pin may wait for a
- * read but never for another pin. A read that failed never makes a slot ready.
+ * A slot is free, loading, ready or pinned (ready with pins). want() claims what a layer is about to use: a claimed
+ * slot is not evicted before its pin is over, or until another layer is come to. All reads of a claim are queued at
+ * once, ahead of everything that is only guessed. The plan sized each class above the pins a pass can hold, so a pin
+ * may wait for a read but never for another pin. A read that failed never makes a slot ready.
  *
- * Victims: least recently used (exact, a list), or the coolest of 16 random slots (evict.h says when). A guess takes free
- * slots, and those of experts that are cooler than the guessed one; it enters the list at its old end, so that a wrong one
- * is the first to go. Under lookahead auto, guesses stop while more than a fiftieth of the bytes went for wrong ones. */
+ * Victims: least recently used (exact, a list), or the coolest of 16 random slots (evict.h says when). A guess takes
+ * free slots, and those of experts that are cooler than the guessed one; it enters the list at its old end, so that a
+ * wrong one is the first to go. Under lookahead auto, guesses stop while more than a fiftieth of the bytes went for
+ * wrong ones. */
 #include "base/rng.h"
 #include "weights/home.h"
 
@@ -64,7 +65,7 @@ static Slot *slot_of(const SlotClass *c, const Weight *w, int expert) {
 
 static uint64_t expert_bytes(const Weight *w) { return w->bytes / (uint64_t)w->experts; }
 
-/* ---- lists --------------------------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------------------------- */
 
 static void unlink_slot(SlotClass *c, Slot *s) {
     if (s->newer == NONE) c->newest = s->older;
@@ -118,7 +119,7 @@ static void make_free(Paged *p, SlotClass *c, Slot *s) {
     c->free = (int)(s - c->slot);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------------------------- */
 
 /* Into a free slot, which there is. */
 static Slot *start_read(Weights *ws, SlotClass *c, const Weight *w, int expert, bool guess) {
@@ -181,7 +182,7 @@ static const Read *wait_for(Weights *ws, SlotClass *c, Slot *s) {
     return settle(ws->paged, c, s);
 }
 
-/* ---- victims ------------------------------------------------------------------------------------------------------- */
+/* ---- victims --------------------------------------------------------------------------------------------------- */
 
 /* Also notices reads that ended while nobody looked; a failed one leaves a free slot behind. */
 static bool evictable(const Weights *ws, SlotClass *c, Slot *s) {
@@ -239,7 +240,7 @@ static bool force_room(Weights *ws, SlotClass *c) {
     }
 }
 
-/* ---- home ---------------------------------------------------------------------------------------------------------- */
+/* ---- home ------------------------------------------------------------------------------------------------------ */
 
 /* Coming to another layer ends the claims of the one before, whatever became of it. */
 static void come_to(Paged *p, const Weight *w) {
@@ -339,9 +340,10 @@ static void unpin(Weights *ws, View *view) {
     if (--s->pins == 0) end_claim(ws->paged, class_of(ws, view->weight), s);
 }
 
-const HomeOps th_home_paged = {.name = "paged", .pin = pin, .unpin = unpin, .ready = ready, .want = want, .guess = guess};
+const HomeOps th_home_paged = {
+    .name = "paged", .pin = pin, .unpin = unpin, .ready = ready, .want = want, .guess = guess};
 
-/* ---- open, close, figures ------------------------------------------------------------------------------------------ */
+/* ---- open, close, figures -------------------------------------------------------------------------------------- */
 
 static bool open_class(Weights *ws, SlotClass *c, const SlotClassPlan *plan, Slot *slots, Err *err) {
     uint64_t bytes = (uint64_t)plan->count * plan->bytes;
@@ -351,7 +353,8 @@ static bool open_class(Weights *ws, SlotClass *c, const SlotClassPlan *plan, Slo
     c->newest = c->oldest = c->free = NONE;
     c->policy = th_evict_policy(ws->options.evict, plan->count, plan->layers, k);
     /* What is guessed must leave room for a token's experts twice: those of this layer and those of the next. */
-    if (ws->paged->lookahead != THIMBLE_OFF) c->most_guesses = th_min_int(MOST_GUESSES, th_max_int(plan->count - k, 0) / 2);
+    int spare = th_max_int(plan->count - k, 0);
+    c->most_guesses = ws->paged->lookahead == THIMBLE_OFF ? 0 : th_min_int(MOST_GUESSES, spare / 2);
     c->memory = th_vm_alloc(ws->budget, MEM_SLOTS, (size_t)bytes, th_weights_huge(bytes), err);
     if (!c->memory) return false;
     c->n = plan->count;

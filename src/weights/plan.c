@@ -1,29 +1,35 @@
-/* plan.c: see plan.h. Every question is answered by trying: th_plan_cost of a candidate against the bytes there are, with
- * binary search where there is a number to choose. Costs grow with every such number, except for a wobble of one part in
- * the spread, which a last step down takes care of. */
+/* plan.c: see plan.h. Every question is answered by trying: th_plan_cost of a candidate against the bytes there are,
+ * with binary search where there is a number to choose. Costs grow with every such number, except for a wobble of one
+ * part in the spread, which a last step down takes care of. */
 #include "weights/plan.h"
 
 #include <string.h>
 
 enum { USUAL_RING = 8, PLACE_ALIGN = 64 };
 
-/* ---- what a decision makes of one weight -------------------------------------------------------------------------- */
+/* ---- what a decision makes of one weight ----------------------------------------------------------------------- */
 
 /* Walks the weights in running order; keeps the resident share of the bytes passed so far close to the decision's. */
 typedef struct Spread {
     uint64_t passed, resident;
 } Spread;
 
+/* In two steps, so that nothing wraps: bytes may be large. */
+static uint64_t share_of(uint64_t bytes, int spread) {
+    uint64_t share = (uint64_t)spread;
+    return bytes / SPREAD_ALL * share + bytes % SPREAD_ALL * share / SPREAD_ALL;
+}
+
 /* Resident parts of a dense matrix. */
 static int spread_parts(const Weights *ws, const Decision *d, const Weight *w, Spread *s) {
+    bool product = th_weight_is_product(ws, w);
+    int spread = product ? d->spread : d->embed_spread;
     if (d->mapped) return 0;
-    if (d->all_resident) return w->n_parts;
-    if (!th_weight_is_product(ws, w)) return d->embeds_resident ? w->n_parts : 0;
-    if (d->spread == SPREAD_ALL) return w->n_parts;
+    if (d->all_resident || spread == SPREAD_ALL) return w->n_parts;
+    uint64_t part = th_part_bytes(w, 0);
+    if (!product) return (int)(share_of(w->bytes, spread) / part);
     s->passed += w->bytes;
-    /* In two steps, so that nothing wraps: bytes may be large. */
-    uint64_t share = (uint64_t)d->spread, part = th_part_bytes(w, 0);
-    uint64_t target = s->passed / SPREAD_ALL * share + s->passed % SPREAD_ALL * share / SPREAD_ALL;
+    uint64_t target = share_of(s->passed, spread);
     uint64_t n = target > s->resident ? (target - s->resident) / part : 0;
     int parts = n > (uint64_t)w->n_parts ? w->n_parts : (int)n;
     s->resident += th_parts_bytes(w, parts);
@@ -43,7 +49,7 @@ static uint64_t resident_piece(const Weights *ws, const Decision *d, const Weigh
     return th_parts_bytes(w, *parts);
 }
 
-/* ---- cost ---------------------------------------------------------------------------------------------------------- */
+/* ---- cost ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t region(uint64_t bytes) {
     return bytes ? th_vm_rounded((size_t)bytes, th_weights_huge(bytes)) : 0;
@@ -91,7 +97,7 @@ uint64_t th_plan_cost(const Weights *ws, const Decision *d, PlanCost *out) {
     return cost(ws, &copy, out);
 }
 
-/* ---- slot classes -------------------------------------------------------------------------------------------------- */
+/* ---- slot classes ---------------------------------------------------------------------------------------------- */
 
 /* Two neighbours become one where that wastes least: small experts lie in larger slots. */
 static void merge_classes(SlotClassPlan *c, int *n) {
@@ -181,7 +187,7 @@ static void grow_slots(const Weights *ws, Decision *d, uint64_t bytes) {
     share_slots(d, low);
 }
 
-/* ---- decisions ----------------------------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------------------------- */
 
 static uint64_t ring_slot_bytes(const Weights *ws) {
     uint64_t largest = 0;
@@ -227,21 +233,24 @@ static uint64_t floor_bytes(const Weights *ws, int experts_used) {
     return may_stay && all < least ? all : least;
 }
 
+static void grow_spread(const Weights *ws, Decision *d, int *spread, int most, uint64_t bytes) {
+    int low = 0, high = most;
+    while (low < high) {
+        *spread = (low + high + 1) / 2;
+        if (cost(ws, d, NULL) <= bytes) low = *spread;
+        else high = *spread - 1;
+    }
+    *spread = low;
+    while (*spread > 0 && cost(ws, d, NULL) > bytes) --*spread;
+}
+
 /* The most that fits of the ring, then of the matrices. */
 static void fill_with_dense(const Weights *ws, Decision *d, uint64_t bytes, bool forced_stream) {
     uint64_t spare = bytes - cost(ws, d, NULL);
     uint64_t more = d->ring_slot_bytes ? spare / 4 / d->ring_slot_bytes : 0;
     d->ring_slots += more > USUAL_RING - FLOOR_RING ? USUAL_RING - FLOOR_RING : (int)more;
     while (d->ring_slots > FLOOR_RING && cost(ws, d, NULL) > bytes) d->ring_slots--;
-    if (forced_stream) return;
-    int low = 0, high = SPREAD_ALL - 1;
-    while (low < high) {
-        d->spread = (low + high + 1) / 2;
-        if (cost(ws, d, NULL) <= bytes) low = d->spread;
-        else high = d->spread - 1;
-    }
-    d->spread = low;
-    while (d->spread > 0 && cost(ws, d, NULL) > bytes) d->spread--;
+    if (!forced_stream) grow_spread(ws, d, &d->spread, SPREAD_ALL - 1, bytes);
 }
 
 static bool decide(const Weights *ws, uint64_t bytes, int experts_used, Decision *d) {
@@ -261,14 +270,11 @@ static bool decide(const Weights *ws, uint64_t bytes, int experts_used, Decision
     if (cost(ws, d, NULL) > bytes) return false;
     if (d->spread != SPREAD_ALL) fill_with_dense(ws, d, bytes, stream);
     if (d->paged) grow_slots(ws, d, bytes);
-    if (!stream) {
-        d->embeds_resident = true;
-        if (cost(ws, d, NULL) > bytes) d->embeds_resident = false;
-    }
+    if (!stream) grow_spread(ws, d, &d->embed_spread, SPREAD_ALL, bytes);
     return true;
 }
 
-/* ---- the decision enters the weights ------------------------------------------------------------------------------- */
+/* ---- the decision enters the weights --------------------------------------------------------------------------- */
 
 static void apply(Weights *ws, const Decision *decision) {
     Spread spread = {0};
@@ -326,7 +332,7 @@ static void report(const Weights *ws, WeightsPlan *out) {
 bool th_plan_make(Weights *ws, uint64_t bytes, int experts_used, WeightsPlan *out, Err *err) {
     Decision d;
     if (!decide(ws, bytes, experts_used, &d))
-        return th_fail(err, THIMBLE_E_BUDGET, "the weights need at least %llu bytes here but only %llu are left for them",
+        return th_fail(err, THIMBLE_E_BUDGET, "the weights need at least %llu bytes but only %llu are left for them",
                        (unsigned long long)floor_bytes(ws, experts_used), (unsigned long long)bytes);
     apply(ws, &d);
     ws->planned = true;

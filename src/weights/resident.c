@@ -40,7 +40,8 @@ static bool read_vector(const Weight *w, float *to, Progress *p, Err *err) {
     size_t at_once = SMALL_CHUNK / w->type->bytes * w->type->bytes;
     for (uint64_t done = 0; done < w->bytes;) {
         size_t n = w->bytes - done < at_once ? (size_t)(w->bytes - done) : at_once;
-        if (!th_file_read(w->file, blocks, n, w->tensor->offset + done, err)) return th_err_prefix(err, "%s: ", w->name);
+        if (!th_file_read(w->file, blocks, n, w->tensor->offset + done, err))
+            return th_err_prefix(err, "%s: ", w->name);
         size_t values = n / w->type->bytes * w->type->block;
         w->type->dequantize(to, blocks, values);
         to += values;
@@ -61,7 +62,7 @@ bool th_resident_load(Weights *ws, Err *err) {
     uint64_t bytes = ws->plan.resident_bytes;
     for (const Weight *w = ws->first; w; w = w->next) p.total += kept_bytes(w);
     if (bytes == 0) return true;
-    if (bytes > SIZE_MAX) return th_fail(err, THIMBLE_E_NOMEM, "the weights are larger than this machine's address space");
+    if (bytes > SIZE_MAX) return th_fail(err, THIMBLE_E_NOMEM, "the weights are larger than an address space");
     ws->resident = th_vm_alloc(ws->budget, MEM_RESIDENT, (size_t)bytes, th_weights_huge(bytes), err);
     if (!ws->resident) return false;
     for (Weight *w = ws->first; w; w = w->next) {

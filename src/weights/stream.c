@@ -4,10 +4,10 @@
  *              ^cursor: last part asked for
  *   slots     [p1 pinned][p2 ready][p3 loading][p4 loading]
  *
- * A pass asks for every part in the order in which the weights were bound, so the readers run ahead of it by as many slots
- * as there are, over the end of a pass into the next one. A part that is not where the order says (a head used several
- * times, a pass without its head) makes the ring start over from there: correct, only slower. A slot is free, loading or
- * ready; a pinned one is never taken. */
+ * A pass asks for every part in the order in which the weights were bound, so the readers run ahead of it by as many
+ * slots as there are, over the end of a pass into the next one. A part that is not where the order says (a head used
+ * several times, a pass without its head) makes the ring start over from there: correct, only slower. A slot is free,
+ * loading or ready; a pinned one is never taken. */
 #include "weights/home.h"
 
 
@@ -39,7 +39,7 @@ uint64_t th_stream_table_bytes(int ring_slots, int n_streamed) {
     return sizeof(Stream) + (uint64_t)ring_slots * sizeof(RingSlot) + (uint64_t)n_streamed * sizeof(StreamPart);
 }
 
-/* ---- the ring ------------------------------------------------------------------------------------------------------ */
+/* ---- the ring -------------------------------------------------------------------------------------------------- */
 
 static int next_position(const Stream *s, int position) { return position + 1 < s->n_order ? position + 1 : 0; }
 
@@ -110,13 +110,14 @@ static RingSlot *take_slot(Weights *ws, Stream *s) {
     return slot;
 }
 
-/* ---- home ---------------------------------------------------------------------------------------------------------- */
+/* ---- home ------------------------------------------------------------------------------------------------------ */
 
 static int position_of(const Weight *w, int part) { return w->stream_first + part - w->resident_parts; }
 
 static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
     if (part < w->resident_parts) return th_home_resident.pin(ws, w, part, view, err);
-    if (w->stream_first < 0) return th_fail(err, THIMBLE_E_STATE, "%s: bound for its rows only, not for products", w->name);
+    if (w->stream_first < 0)
+        return th_fail(err, THIMBLE_E_STATE, "%s: bound for its rows only, not for products", w->name);
     Stream *s = ws->stream;
     int position = position_of(w, part);
     s->cursor = position;
@@ -159,7 +160,7 @@ static bool ready(const Weights *ws, const Weight *w, int part) {
 
 const HomeOps th_home_stream = {.name = "stream", .pin = pin, .unpin = unpin, .ready = ready};
 
-/* ---- open, close --------------------------------------------------------------------------------------------------- */
+/* ---- open, close ----------------------------------------------------------------------------------------------- */
 
 static void append_parts(Weights *ws, Stream *s, bool multiplied) {
     for (Weight *w = ws->first; w; w = w->next) {

@@ -1,8 +1,8 @@
 /* weights.c: the store: takes weights by name, checks them, and passes on to the home that the plan gave each.
  *
- * A dense matrix is cut here, once and for good, into parts of whole rows of about 1 MiB: small enough that a ring of three
- * is little memory, large enough that a read costs what its bytes cost. Where a part lies never changes a bit, for rows are
- * independent; therefore nothing above asks. */
+ * A dense matrix is cut here, once and for good, into parts of whole rows of about 1 MiB: small enough that a ring of
+ * three is little memory, large enough that a read costs what its bytes cost. Where a part lies never changes a bit,
+ * for rows are independent; therefore nothing above asks. */
 #include "weights/weights.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { ROW_STEP = 32 }; /* parts are multiples of it where they can be: kernels like full groups of rows */
 
-/* ---- shape --------------------------------------------------------------------------------------------------------- */
+/* ---- shape ----------------------------------------------------------------------------------------------------- */
 
 const TypeInfo *th_weight_type(const Weight *w) { return w->type; }
 const char *th_weight_name(const Weight *w) { return w->name; }
@@ -21,9 +21,11 @@ int th_weight_experts(const Weight *w) { return w->experts; }
 size_t th_weight_row_bytes(const Weight *w) { return w->row_bytes; }
 uint64_t th_weight_bytes(const Weight *w) { return w->bytes; }
 int th_weights_parts(const Weight *w) { return th_weight_is_bundle(w) ? w->experts : w->n_parts; }
-const Weight *th_weights_member(const Weight *bundle, int i) { return i < bundle->n_members ? bundle->member[i] : NULL; }
+const Weight *th_weights_member(const Weight *bundle, int i) {
+    return i < bundle->n_members ? bundle->member[i] : NULL;
+}
 
-/* ---- open, close --------------------------------------------------------------------------------------------------- */
+/* ---- open, close ----------------------------------------------------------------------------------------------- */
 
 bool th_weights_open(Weights **out, Gguf *g, const Kernels *k, Budget *b, const WeightsOptions *o, Err *err) {
     Arena arena;
@@ -36,7 +38,7 @@ bool th_weights_open(Weights **out, Gguf *g, const Kernels *k, Budget *b, const 
     ws->budget = b;
     ws->options = *o;
     ws->arena = arena;
-    ws->by_tensor = th_arena_array(&ws->arena, g->n_tensors, sizeof(Weight *), err);
+    ws->by_tensor = th_arena_array(&ws->arena, g->n_tensors, sizeof *ws->by_tensor, err);
     ws->maps = th_arena_array(&ws->arena, g->n_shards, sizeof *ws->maps, err);
     if (!ws->by_tensor || !ws->maps) {
         th_weights_close(ws);
@@ -71,7 +73,7 @@ void th_weights_close(Weights *ws) {
     th_arena_free(&arena);
 }
 
-/* ---- find ---------------------------------------------------------------------------------------------------------- */
+/* ---- find ------------------------------------------------------------------------------------------------------ */
 
 static void append(Weights *ws, Weight *w) {
     w->next = NULL;
@@ -89,21 +91,25 @@ static void unlink_weight(Weights *ws, Weight *w) {
 }
 
 static bool shape_fits(const GgufTensor *t, Shape s) {
-    return t->dim[3] == 1 && (s.cols == 0 || t->dim[0] == (uint64_t)s.cols) && (s.rows == 0 || t->dim[1] == (uint64_t)s.rows) &&
-           (s.experts == 0 || t->dim[2] == (uint64_t)s.experts);
+    const int64_t want[3] = {s.cols, s.rows, s.experts};
+    for (int i = 0; i < 3; i++)
+        if (want[i] != 0 && t->dim[i] != (uint64_t)want[i]) return false;
+    return t->dim[3] == 1;
 }
 
 static bool check_shape(const GgufTensor *t, const char *name, Shape s, int flags, Err *err) {
     unsigned long long d0 = t->dim[0], d1 = t->dim[1], d2 = t->dim[2];
     if (!(flags & WEIGHT_EXPERTS)) s.experts = 1;
     if (!shape_fits(t, s))
-        return th_fail(err, THIMBLE_E_FORMAT, "%s: its shape is %llu x %llu x %llu, expected %lld x %lld x %lld (0: any)", name,
-                       d0, d1, d2, (long long)s.cols, (long long)s.rows, (long long)s.experts);
+        return th_fail(err, THIMBLE_E_FORMAT, "%s: it is %llu x %llu x %llu but should be %lld x %lld x %lld (0: any)",
+                       name, d0, d1, d2, (long long)s.cols, (long long)s.rows, (long long)s.experts);
     uint64_t rows, values;
-    if (!th_size_mul(d1, d2, &rows) || !th_size_mul(rows, d0, &values) || d0 > INT32_MAX || d1 > INT32_MAX || d2 > INT32_MAX)
+    bool counted = th_size_mul(d1, d2, &rows) && th_size_mul(rows, d0, &values);
+    if (!counted || d0 > INT32_MAX || d1 > INT32_MAX || d2 > INT32_MAX)
         return th_fail(err, THIMBLE_E_FORMAT, "%s: %llu x %llu x %llu weights are too many", name, d0, d1, d2);
     if ((flags & WEIGHT_VECTOR) && values > INT32_MAX)
-        return th_fail(err, THIMBLE_E_FORMAT, "%s: %llu weights are too many for a vector", name, (unsigned long long)values);
+        return th_fail(err, THIMBLE_E_FORMAT, "%s: %llu weights are too many for a vector", name,
+                       (unsigned long long)values);
     return true;
 }
 
@@ -183,8 +189,8 @@ static bool check_members(const Weight *const *members, int n, Err *err) {
         if (!th_weight_is_expert(members[i]) || n > MAX_BUNDLE)
             return th_fail(err, THIMBLE_E_STATE, "%s: not a bundle of expert tensors", members[i]->name);
         if (members[i]->experts != members[0]->experts)
-            return th_fail(err, THIMBLE_E_FORMAT, "%s has %d experts but %s has %d", members[0]->name, members[0]->experts,
-                           members[i]->name, members[i]->experts);
+            return th_fail(err, THIMBLE_E_FORMAT, "%s has %d experts but %s has %d", members[0]->name,
+                           members[0]->experts, members[i]->name, members[i]->experts);
     }
     return true;
 }
@@ -214,7 +220,7 @@ bool th_weights_bundle(Weights *ws, const Weight *const *members, int n, const W
     return true;
 }
 
-/* ---- plan and load ------------------------------------------------------------------------------------------------- */
+/* ---- plan and load --------------------------------------------------------------------------------------------- */
 
 void th_weights_need(const Weights *ws, int experts_used, WeightsNeed *out) { th_plan_need(ws, experts_used, out); }
 
@@ -229,7 +235,8 @@ static bool open_readers(Weights *ws, Err *err) {
     ws->aio_charged = N_READERS * (uint64_t)READER_BYTES;
     if (!ws->direct)
         th_log(ws->options.log, THIMBLE_LOG_NOTICE,
-               "%s does not allow direct reads: reading through the page cache and dropping it behind", ws->gguf->files[0].path);
+               "%s does not allow direct reads: reading through the page cache and dropping it behind",
+               ws->gguf->files[0].path);
     return th_aio_open(&ws->aio, N_READERS, err);
 }
 
@@ -247,7 +254,7 @@ bool th_weights_load(Weights *ws, Err *err) {
     return true;
 }
 
-/* ---- in a pass ----------------------------------------------------------------------------------------------------- */
+/* ---- in a pass ------------------------------------------------------------------------------------------------- */
 
 const float *th_weights_f32(const Weight *w) { return (const float *)(const void *)w->memory; }
 
@@ -258,7 +265,8 @@ static const char *row_in_memory(const Weight *w, int row) {
 }
 
 bool th_weights_rows(Weights *ws, const Weight *w, const int32_t *rows, int n, float *dst, Err *err) {
-    if (!ws->loaded || !(w->flags & WEIGHT_EMBED)) return th_fail(err, THIMBLE_E_STATE, "%s: rows cannot be gathered", w->name);
+    if (!ws->loaded || !(w->flags & WEIGHT_EMBED))
+        return th_fail(err, THIMBLE_E_STATE, "%s: its rows cannot be gathered", w->name);
     for (int i = 0; i < n; i++)
         if (rows[i] < 0 || rows[i] >= w->rows)
             return th_fail(err, THIMBLE_E_ARG, "%s: row %d is outside its %d rows", w->name, rows[i], w->rows);

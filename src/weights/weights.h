@@ -1,8 +1,9 @@
 /* weights.h: where a weight is now: nobody above this floor can ask.
  *
- * A Weight is a matrix of n_rows rows of n_cols (GGUF dim[0]) weights, or a bundle of expert matrices that are always used
- * together ({gate, up, down}: part e of the bundle is expert e of each member). A dense matrix is cut into parts of whole
- * rows of about 2 MB; View says which rows it covers (a home that has more rows at hand may cover several parts at once).
+ * A Weight is a matrix of n_rows rows of n_cols (GGUF dim[0]) weights, or a bundle of expert matrices that are always
+ * used together ({gate, up, down}: part e of the bundle is expert e of each member). A dense matrix is cut into parts
+ * of whole rows of about 1 MiB; View says which rows it covers (a home that has more rows at hand may cover several
+ * parts at once).
  *
  *     find/bundle (bind, in the order they run) -> plan -> load -> { want* pin use unpin }* -> close
  *
@@ -42,7 +43,7 @@ int th_weight_experts(const Weight *w);    /* dim[2]; 1 otherwise */
 size_t th_weight_row_bytes(const Weight *w);
 uint64_t th_weight_bytes(const Weight *w); /* of all of it */
 
-/* ---- at bind ---------------------------------------------------------------------------------------------------- */
+/* ---- at bind --------------------------------------------------------------------------------------------------- */
 typedef struct WeightsOptions {
     int home;      /* THIMBLE_HOME_* */
     int slots;     /* 0: from the budget */
@@ -54,10 +55,10 @@ typedef struct WeightsOptions {
 bool th_weights_open(Weights **out, Gguf *g, const Kernels *k, Budget *b, const WeightsOptions *o, Err *err);
 void th_weights_close(Weights *ws); /* NULL allowed; after nobody pins */
 
-/* Checks name and shape {cols, rows, experts} against the file; 0 in `shape` accepts any size. Call in running order: it is
- * the order in which streamed weights are read ahead. A weight found again without WEIGHT_EMBED moves to the end: that is
- * how a head that shares the embedding's matrix is taken. (An embedding is expected to be the head, too, unless
- * "output.weight" was found.) */
+/* Checks name and shape {cols, rows, experts} against the file; 0 in `shape` accepts any size. Call in running order:
+ * it is the order in which streamed weights are read ahead. A weight found again without WEIGHT_EMBED moves to the
+ * end: that is how a head that shares the embedding's matrix is taken. (An embedding is expected to be the head, too,
+ * unless "output.weight" was found.) */
 typedef struct Shape { int64_t cols, rows, experts; } Shape;
 bool th_weights_find(Weights *ws, const char *name, Shape shape, int flags, const Weight **out, Err *err);
 /* Members were found with WEIGHT_EXPERTS and have the same number of experts; n <= MAX_BUNDLE. */
@@ -65,7 +66,7 @@ bool th_weights_bundle(Weights *ws, const Weight *const *members, int n, const W
 const Weight *th_weights_member(const Weight *bundle, int i); /* NULL beyond the last */
 bool th_weights_has(const Weights *ws, const char *name);
 
-/* ---- plan and load ----------------------------------------------------------------------------------------------- */
+/* ---- plan and load --------------------------------------------------------------------------------------------- */
 typedef struct WeightsNeed {
     uint64_t vectors;       /* always resident, as f32                                                 */
     uint64_t dense;         /* matrices outside expert banks                                           */
@@ -90,7 +91,7 @@ typedef struct WeightsPlan {
 bool th_weights_plan(Weights *ws, uint64_t bytes, int experts_used, WeightsPlan *out, Err *err);
 bool th_weights_load(Weights *ws, Err *err); /* takes the planned memory, reads what is resident; progress callback */
 
-/* ---- in a pass --------------------------------------------------------------------------------------------------- */
+/* ---- in a pass ------------------------------------------------------------------------------------------------- */
 int th_weights_parts(const Weight *w); /* bundle: experts */
 const float *th_weights_f32(const Weight *w); /* WEIGHT_VECTOR only, after load; [rows][cols] as f32 */
 /* Gathers rows (dequantised) of a WEIGHT_EMBED matrix: dst [n][cols]. */
@@ -107,8 +108,9 @@ int th_weights_max_pins(const Weights *ws, const Weight *bundle);
 bool th_weights_check(Weights *ws, Err *err);
 
 typedef struct WeightsStats {
-    uint64_t hits, misses, guess_used; /* pins of experts that lay there, were read for it, were guessed right: each once */
-    uint64_t guess_wasted, slots, expert_bytes; /* guesses that went unused; slots of all sizes; bytes read for experts */
+    uint64_t hits, misses, guess_used; /* each pin of an expert once: lay there, was read for it, was guessed right */
+    uint64_t guess_wasted;             /* guesses that were thrown out unused                                         */
+    uint64_t slots, expert_bytes;      /* of all sizes; bytes read for experts                                        */
     double expert_stall_s;
     uint64_t io_bytes;      /* all weight bytes read, those at load included */
     double io_read_s, io_stall_s; /* the readers' time, summed; what callers waited for them */

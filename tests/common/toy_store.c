@@ -75,7 +75,8 @@ static bool bind_layer(Toy *t, int il, Err *err) {
     if (!s->experts) return true;
     return TOY_FIND("ffn_gate_inp", ((Shape){.cols = s->dim, .rows = s->experts}), WEIGHT_VECTOR, &t->router[il]) &&
            TOY_FIND("ffn_gate_exps", up, WEIGHT_EXPERTS, &m[0]) && TOY_FIND("ffn_up_exps", up, WEIGHT_EXPERTS, &m[1]) &&
-           TOY_FIND("ffn_down_exps", down, WEIGHT_EXPERTS, &m[2]) && th_weights_bundle(t->ws, m, 3, &t->bundle[il], err);
+           TOY_FIND("ffn_down_exps", down, WEIGHT_EXPERTS, &m[2]) &&
+           th_weights_bundle(t->ws, m, 3, &t->bundle[il], err);
 #undef TOY_FIND
 }
 
@@ -115,7 +116,7 @@ void toy_remove(Toy *t) {
     free(t->bytes);
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------------------ */
+/* ---- comparing ------------------------------------------------------------------------------------------------- */
 
 static const char *in_file(const Toy *t, const Weight *w) {
     return t->bytes + th_gguf_tensor(&t->gguf, th_weight_name(w))->offset;
@@ -211,7 +212,8 @@ bool toy_pass(Toy *t, uint64_t seed, Err *err) {
     for (int i = 0; i < 20; i++) rows[i] = (int32_t)(th_rng_next(rng) % (uint64_t)t->shape.vocab);
     if (!toy_rows(t, rows, 20, err) || !toy_vectors(t)) return false;
     for (int il = 0; il < t->shape.layers; il++) {
-        if (!toy_dense(t, t->q[il], err) || !toy_dense(t, t->up[il], err) || !toy_dense(t, t->down[il], err)) return false;
+        if (!toy_dense(t, t->q[il], err) || !toy_dense(t, t->up[il], err) || !toy_dense(t, t->down[il], err))
+            return false;
         if (!t->shape.experts) continue;
         pick(rng, ids, t->k, t->shape.experts);
         if (!toy_experts(t, t->bundle[il], ids, t->k, err)) return false;

@@ -1,5 +1,5 @@
-/* toy_store.h: a small weight file and the store on it, for tests of homes and plan. Bytes are a pattern without meaning;
- * what a store pins is compared with the file as it was written.
+/* toy_store.h: a small weight file and the store on it, for tests of homes and plan. Bytes are a pattern without
+ * meaning; what a store pins is compared with the file as it was written.
  *
  *     ToyShape shape = TOY_SHAPE;  toy_write(&toy, &shape);
  *     toy_open(&toy, &options, k)  -> toy.ws bound in running order, as a model binds it
@@ -34,7 +34,8 @@ typedef struct Toy {
     uint64_t planned_from; /* used before load */
     int k;
     const Weight *embd, *head, *final_norm;
-    const Weight *norm[TOY_LAYERS], *q[TOY_LAYERS], *up[TOY_LAYERS], *down[TOY_LAYERS], *router[TOY_LAYERS], *bundle[TOY_LAYERS];
+    const Weight *norm[TOY_LAYERS], *q[TOY_LAYERS], *up[TOY_LAYERS], *down[TOY_LAYERS];
+    const Weight *router[TOY_LAYERS], *bundle[TOY_LAYERS];
     char why[512]; /* what a pass found wrong */
 } Toy;
 

@@ -1,5 +1,5 @@
-/* test_homes.c: whatever the home and the budget, pinned bytes equal the file's, what is taken equals the plan to the byte,
- * and reads that go wrong end in a sentence. */
+/* test_homes.c: whatever the home and the budget, pinned bytes equal the file's, what is taken equals the plan to the
+ * byte, and reads that go wrong end in a sentence. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -151,7 +151,8 @@ static void odd_orders_are_right(void **state) {
     WeightsNeed need;
     open_toy(&dense, &(WeightsOptions){.home = THIMBLE_HOME_STREAM}, 0, &need);
     load_toy(&dense, need.floor);
-    const Weight *all[] = {dense.head, dense.head, dense.q[2], dense.up[0], dense.head, dense.down[3], dense.q[0], dense.q[1]};
+    const Weight *all[] = {dense.head, dense.head,    dense.q[2], dense.up[0],
+                           dense.head, dense.down[3], dense.q[0], dense.q[1]};
     for (size_t i = 0; i < TH_COUNT(all); i++)
         if (!toy_dense(&dense, all[i], &err)) fail_msg("%s%s", err.message, dense.why);
     for (int part = th_weights_parts(dense.head) - 1; part >= 0; part--) {
