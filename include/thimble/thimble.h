@@ -197,13 +197,15 @@ THIMBLE_API void thimble_session_close(ThimbleSession *s); /* NULL allowed */
 THIMBLE_API int thimble_session_sync(ThimbleSession *s, const int32_t *tok, size_t n, ThimbleError *e);
 /* Appends n >= 1 tokens. Errors as sync. */
 THIMBLE_API int thimble_session_eval(ThimbleSession *s, const int32_t *tok, size_t n, ThimbleError *e);
-/* One token for each of n sessions of one model, in one pass. Errors as sync; then no session has moved. */
+/* One token for each of n sessions of one model, in passes of at most a batch. Errors as sync; sessions of passes that
+ * were done before the error have moved, the others have not (thimble_session_length tells). */
 THIMBLE_API int thimble_eval_batch(ThimbleSession *const *s, const int32_t *tok, size_t n, ThimbleError *e);
 /* Forgets everything from position pos on. STATE if the memory cannot (a window's ring went past it): sync then starts
  * from the beginning by itself. Logits are gone until the next eval. */
 THIMBLE_API int thimble_session_rewind(ThimbleSession *s, size_t pos, ThimbleError *e);
 /* Appends n tokens like eval and hands out the logits after each of them, in order, without holding them all at once.
- * logits [n_vocab] is valid during the call only. A return value other than 0 stops with CANCELLED. */
+ * logits [n_vocab] is valid during the call only. A return value other than 0 stops with CANCELLED; the timeline then
+ * ends with the pass that was under way, and has no logits. */
 typedef int (*ThimbleScoreFn)(void *arg, size_t index, const float *logits, size_t n_vocab);
 THIMBLE_API int thimble_session_score(ThimbleSession *s, const int32_t *tok, size_t n, ThimbleScoreFn fn, void *arg,
                                       ThimbleError *e);

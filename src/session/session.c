@@ -133,10 +133,13 @@ static bool run_pass(Session *s, const int32_t *tokens, int T, const Want *want,
     Engine *e = s->engine;
     PassRow *rows = e->model.rows;
     for (int t = 0; t < T; t++) rows[t] = (PassRow){.token = tokens[t], .position = s->length + t, .seq = &s->state};
-    s->state.high = th_max_int(s->state.high, s->length + T); /* rings are overwritten even if the pass fails later */
     s->has_logits = false;
     float *hidden = NULL;
     bool ok = th_weights_check(e->model.ws, err) && th_model_forward(&e->model, rows, T, &hidden, err);
+    if (ok) { /* the state has moved: so does the timeline, whatever becomes of the logits */
+        memcpy(s->tokens + s->length, tokens, (size_t)T * sizeof *tokens);
+        s->length += T;
+    }
     if (ok && want->fn) {
         ok = score_rows(s, hidden, T, want, err);
     } else if (ok && want->last) {
@@ -145,12 +148,8 @@ static bool run_pass(Session *s, const int32_t *tokens, int T, const Want *want,
         if (ok) mask_padding(e, s->logits);
     }
     th_model_finish(&e->model);
-    if (!ok) return false;
-    memcpy(s->tokens + s->length, tokens, (size_t)T * sizeof *tokens);
-    s->length += T;
-    s->state.length = s->length;
-    s->has_logits = want->last || want->fn;
-    return true;
+    s->has_logits = ok && (want->last || want->fn);
+    return ok;
 }
 
 static bool report_progress(const Session *s, size_t done, size_t total, Err *err) {
@@ -225,13 +224,14 @@ static bool batch_pass(Session *const *s, const int32_t *tokens, int n, Err *err
     Model *m = &s[0]->engine->model;
     for (int i = 0; i < n; i++) {
         m->rows[i] = (PassRow){.token = tokens[i], .position = s[i]->length, .seq = &s[i]->state};
-        s[i]->state.high = th_max_int(s[i]->state.high, s[i]->length + 1);
         s[i]->has_logits = false;
     }
     float *hidden = NULL;
     bool ok = th_weights_check(m->ws, err) && th_model_forward(m, m->rows, n, &hidden, err);
+    for (int i = 0; ok && i < n; i++) s[i]->tokens[s[i]->length++] = tokens[i];
     for (int i = 0; ok && i < n; i++) {
         ok = th_model_logits(m, hidden, &i, 1, s[i]->logits, err);
+        s[i]->has_logits = ok;
         if (ok) mask_padding(s[0]->engine, s[i]->logits);
     }
     th_model_finish(m);
@@ -249,12 +249,7 @@ bool th_session_eval_batch(Session *const *s, const int32_t *tokens, size_t n, E
         ok = batch_pass(s + done, tokens + done, T, err);
         done += (size_t)T;
     }
-    for (size_t i = 0; ok && i < n; i++) {
-        s[i]->tokens[s[i]->length++] = tokens[i];
-        s[i]->state.length = s[i]->length;
-        s[i]->has_logits = true;
-        measure_end(s[i], begin, 1, true);
-    }
+    for (size_t i = 0; ok && i < n; i++) measure_end(s[i], begin, 1, true);
     pthread_mutex_unlock(&e->lock);
     return ok;
 }
