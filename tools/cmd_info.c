@@ -38,9 +38,11 @@ static void print_tokenizer(Out *out, const ThimbleModel *m, const ThimbleModelI
 static void print_text(Cli *cli, const ThimbleModel *m, const ThimbleModelInfo *info) {
     Out *out = &cli->out;
     char a[512], b[32];
+    const bool is_small = info->n_params < 1000000000;
     out_printf(out, "file          %s\n", shown(info->path, a));
-    out_printf(out, "size          %s in %d file%s, %.2f billion parameters, %s\n", text_size(info->file_bytes, b),
-               info->shards, info->shards == 1 ? "" : "s", (double)info->n_params / 1e9, shown(info->file_type, a));
+    out_printf(out, "size          %s in %d file%s, %.4g %s parameters, %s\n", text_size(info->file_bytes, b),
+               info->shards, info->shards == 1 ? "" : "s", (double)info->n_params / (is_small ? 1e6 : 1e9),
+               is_small ? "million" : "billion", shown(info->file_type, a));
     if (info->name && info->name[0]) out_printf(out, "name          %s\n", shown(info->name, a));
     out_printf(out, "architecture  %s%s\n", shown(info->architecture, a),
                info->supported ? "" : " (not supported by this build)");

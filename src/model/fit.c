@@ -67,7 +67,9 @@ static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 /* What context or batch may take beyond `taken`: what full residence leaves, or a share of what the floor leaves. */
 static uint64_t allowance(const Model *m, const ModelPlan *plan, uint64_t taken, int share) {
     uint64_t budget = m->options.budget;
-    uint64_t beside_all = minus(budget, taken + plan->need.all), above_floor = minus(budget, taken + plan->need.floor);
+    /* With a forced home a ring can be larger than the weights themselves. */
+    uint64_t all = th_max_size(plan->need.all, plan->need.floor);
+    uint64_t beside_all = minus(budget, taken + all), above_floor = minus(budget, taken + plan->need.floor);
     return taken + th_max_size(beside_all, above_floor / (unsigned)share);
 }
 
