@@ -1,4 +1,5 @@
-/* map.h: slices of bytes to 32-bit values; open addressing, power-of-two table, keys borrowed (they must outlive it). */
+/* map.h: slices of bytes to 32-bit values; open addressing, power-of-two table, keys borrowed (they must outlive it).
+ * Each map hashes with a seed of its own, so that no file can hold names chosen to collide. */
 #ifndef THIMBLE_MAP_H
 #define THIMBLE_MAP_H
 
@@ -12,6 +13,7 @@ typedef struct MapSlot {
 typedef struct Map {
     MapSlot *slots;
     size_t mask, n;
+    uint64_t seed;
 } Map;
 
 /* Room for n keys without growing; memory from the arena: th_map_bytes(n). */

@@ -264,9 +264,16 @@ bool th_gguf_get_reals(const Gguf *g, const char *key, size_t n, size_t slack, d
 
 /* ---- whole values ---- */
 
+/* On machines of 32 bits a sound file may hold more than can be addressed. */
+static bool fits_in_memory(const GgufKv *kv, Err *err) {
+    if (kv->payload <= SIZE_MAX / 2 && kv->count <= SIZE_MAX / 2 / sizeof(Str)) return true;
+    return th_fail(err, THIMBLE_E_UNSUPPORTED, "%llu bytes are more than this machine can address",
+                   (unsigned long long)kv->payload);
+}
+
 bool th_gguf_read_text(const Gguf *g, const GgufKv *kv, Arena *arena, Str *out, Err *err) {
     if (kv->type != GGUF_STRING) return wrong_type(kv, "a text", err), prefix_key(kv, err);
-    char *text = th_arena_alloc(arena, (size_t)kv->count + 1, err);
+    char *text = fits_in_memory(kv, err) ? th_arena_alloc(arena, (size_t)kv->count + 1, err) : NULL;
     if (!text) return prefix_key(kv, err);
     if (kv->text)
         memcpy(text, kv->text, (size_t)kv->count);
@@ -279,7 +286,7 @@ bool th_gguf_read_text(const Gguf *g, const GgufKv *kv, Arena *arena, Str *out, 
 bool th_gguf_read_strings(const Gguf *g, const GgufKv *kv, Arena *arena, Str **out, Err *err) {
     if (kv->type != GGUF_ARRAY || kv->element != GGUF_STRING)
         return wrong_type(kv, "an array of texts", err), prefix_key(kv, err);
-    unsigned char *block = th_arena_alloc(arena, (size_t)kv->payload, err);
+    unsigned char *block = fits_in_memory(kv, err) ? th_arena_alloc(arena, (size_t)kv->payload, err) : NULL;
     Str *texts = block ? th_arena_array(arena, (size_t)kv->count, sizeof *texts, err) : NULL;
     if (!texts || !th_file_read(&g->files[0], block, (size_t)kv->payload, kv->offset, err)) return prefix_key(kv, err);
     uint64_t at = 0;
@@ -300,6 +307,7 @@ bool th_gguf_read_ints(const Gguf *g, const GgufKv *kv, Arena *arena, int64_t mi
     if (kv->type != GGUF_ARRAY || (kv->element != GGUF_BOOL && !is_integer(kv->element)))
         return wrong_type(kv, "an array of integers", err), prefix_key(kv, err);
     IntSink sink = {.min = min < INT32_MIN ? INT32_MIN : min, .max = max > INT32_MAX ? INT32_MAX : max};
+    if (!fits_in_memory(kv, err)) return prefix_key(kv, err);
     sink.narrow = th_arena_array(arena, (size_t)kv->count, sizeof *sink.narrow, err);
     if (!sink.narrow || !each_element(g, kv, kv->count, put_int, &sink, err)) return prefix_key(kv, err);
     *out = sink.narrow;
@@ -310,6 +318,7 @@ bool th_gguf_read_reals(const Gguf *g, const GgufKv *kv, Arena *arena, float **o
     if (kv->type != GGUF_ARRAY || !is_number(kv->element))
         return wrong_type(kv, "an array of numbers", err), prefix_key(kv, err);
     RealSink sink = {.min = -3.4028234663852886e38, .max = 3.4028234663852886e38};
+    if (!fits_in_memory(kv, err)) return prefix_key(kv, err);
     sink.narrow = th_arena_array(arena, (size_t)kv->count, sizeof *sink.narrow, err);
     if (!sink.narrow || !each_element(g, kv, kv->count, put_real, &sink, err)) return prefix_key(kv, err);
     *out = sink.narrow;
