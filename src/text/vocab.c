@@ -127,13 +127,31 @@ Str th_vocab_text(const Vocab *v, int32_t id) {
     return (Str){v->text_block + v->text_at[id], v->text_at[id + 1] - v->text_at[id]};
 }
 
+static uint32_t first_slot(const Vocab *v, uint64_t hash) { return (uint32_t)((hash & UINT32_MAX) * v->n_id_slots >> 32); }
+
 /* The slot that holds text, or the empty one where it belongs. */
 static uint32_t *slot_of(const Vocab *v, Str text, uint64_t hash) {
-    uint32_t i = (uint32_t)((hash & UINT32_MAX) * v->n_id_slots >> 32), tag = (uint32_t)(hash >> 56) << 24;
-    for (;; i = i + 1 == v->n_id_slots ? 0 : i + 1) {
+    uint32_t tag = (uint32_t)(hash >> 56) << 24;
+    for (uint32_t i = first_slot(v, hash);; i = i + 1 == v->n_id_slots ? 0 : i + 1) {
         uint32_t slot = v->id_slots[i];
         if (slot == 0) return &v->id_slots[i];
         if ((slot & 0xFF000000u) == tag && th_str_eq(th_vocab_text(v, (int32_t)(slot & 0xFFFFFF) - 1), text)) return &v->id_slots[i];
+    }
+}
+
+/* Hashes run a few entries ahead of the slots they lead to, because each slot is a miss of the cache. */
+static void index_texts(Vocab *v) {
+    enum { AHEAD = 16 };
+    uint64_t hashes[AHEAD] = {0};
+    for (int64_t id = -AHEAD; id < v->n; id++) {
+        uint64_t hash = id >= 0 ? hashes[id % AHEAD] : 0;
+        if (id + AHEAD < v->n) {
+            uint64_t later = th_str_hash(th_vocab_text(v, (int32_t)(id + AHEAD)));
+            hashes[(id + AHEAD) % AHEAD] = later;
+            __builtin_prefetch(&v->id_slots[first_slot(v, later)], 1);
+        }
+        Str text = th_vocab_text(v, (int32_t)id);
+        if (text.len) *slot_of(v, text, hash) = (uint32_t)(hash >> 56) << 24 | (uint32_t)(id + 1);
     }
 }
 
@@ -175,12 +193,9 @@ static bool read_texts(Vocab *v, const Gguf *g, const Layout *l, Budget *budget,
         v->text_at[id] = used;
         used += (uint32_t)text.len;
         v->text_at[id + 1] = used;
-        if (text.len == 0) continue;
-        Str kept = th_vocab_text(v, id);
-        uint64_t hash = th_str_hash(kept);
-        *slot_of(v, kept, hash) = (uint32_t)(hash >> 56) << 24 | (uint32_t)(id + 1);
     }
     th_gguf_strings_close(&walk);
+    if (ok) index_texts(v);
     return ok;
 }
 
