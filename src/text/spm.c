@@ -96,14 +96,26 @@ static bool add_char(Work *w, const char *p, size_t n, Err *err) {
     return true;
 }
 
+/* Characters are cut from the text as it is after spaces have become U+2581: a broken lead byte may swallow part of one. */
+static bool add_bytes(Work *w, const char *p, size_t n, Err *err) {
+    for (size_t i = 0; i < n; i++) {
+        w->pending[w->n_pending++] = p[i];
+        if (w->n_pending < th_lead_length(w->pending, sizeof w->pending)) continue;
+        size_t length = w->n_pending;
+        w->n_pending = 0;
+        if (!add_char(w, w->pending, length, err)) return false;
+    }
+    return true;
+}
+
 bool th_spm_encode(Work *w, Str fragment, Err *err) {
     w->unit_len = 0;
     w->unit_last = -1;
-    if (w->t->v->add_space_prefix && !add_char(w, SPACE, 3, err)) return false;
-    for (size_t at = 0, length; at < fragment.len; at += length) {
-        const char *p = fragment.data + at;
-        length = th_lead_length(p, fragment.len - at);
-        if (p[0] == ' ' ? !add_char(w, SPACE, 3, err) : !add_char(w, p, length, err)) return false;
+    w->n_pending = 0;
+    if (w->t->v->add_space_prefix && !add_bytes(w, SPACE, 3, err)) return false;
+    for (size_t i = 0; i < fragment.len; i++) {
+        const char *p = fragment.data + i;
+        if (*p == ' ' ? !add_bytes(w, SPACE, 3, err) : !add_bytes(w, p, 1, err)) return false;
     }
-    return encode_unit(w, err);
+    return (w->n_pending == 0 || add_char(w, w->pending, w->n_pending, err)) && encode_unit(w, err);
 }

@@ -56,6 +56,8 @@ typedef struct Work {
     WorkBuf repaired;
     size_t unit_len; /* of text, SPM */
     int unit_last;   /* border class of the unit's last character; -1: empty */
+    char pending[4]; /* of a character that is not whole yet, SPM */
+    size_t n_pending;
     Err *err;
 } Work;
 
