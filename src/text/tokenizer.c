@@ -9,7 +9,7 @@
 /* Working bytes entered when opening: words and units of about 4,000 characters fit. */
 enum { WORK_BYTES = 256 * 1024 };
 /* What the pattern library takes for the largest rule (deepseek-llm), compiled and translated; measured by the tests. */
-enum { PRETOK_BYTES = 448 * 1024 };
+enum { PRETOK_BYTES = 192 * 1024 };
 
 /* ---- ids ------------------------------------------------------------------------------------------------------------ */
 
