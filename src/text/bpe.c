@@ -1,10 +1,11 @@
-/* bpe.c: byte-level BPE (tokenizers specification, section 4) and its relative over raw characters (4.6). Words come from
- * the pre-tokenizer; merges never cross them, so working memory follows the longest word, not the text. */
+/* bpe.c: byte-level BPE (tokenizers specification, section 4) and its relative over raw characters (4.6). Words come
+ * from the pre-tokenizer; merges never cross them, so working memory follows the longest word, not the text. */
 #include <string.h>
 
 #include "text/tokenizer_parts.h"
 
-static bool merge_pair(const void *arg, const Symbols *s, uint32_t left, uint32_t right, uint32_t *priority, uint32_t *result) {
+static bool merge_pair(const void *arg, const Symbols *s, uint32_t left, uint32_t right, uint32_t *priority,
+                       uint32_t *result) {
     return th_vocab_merge(arg, s->id[left], s->id[right], priority, result);
 }
 
@@ -94,7 +95,7 @@ bool th_bpe_encode(Work *w, Str fragment, Err *err) {
     return th_pretok_split(w->t->pretok, fragment, encode_word, w, err);
 }
 
-/* ---- raw characters ------------------------------------------------------------------------------------------------- */
+/* ---- raw characters ---------------------------------------------------------------------- */
 
 static bool encode_line(Work *w, Str line, Err *err) {
     const Vocab *v = w->t->v;
@@ -108,7 +109,8 @@ static bool encode_line(Work *w, Str line, Err *err) {
     for (uint32_t i = 0; i < s->n; i++) {
         size_t length = th_lead_length(line.data + at, line.len - at);
         s->start[i] = (uint32_t)at;
-        s->id[i] = (uint32_t)th_vocab_find(v, (Str){line.data + at, length}); /* -1 is above every symbol: no merge has it */
+        s->id[i] =
+            (uint32_t)th_vocab_find(v, (Str){line.data + at, length}); /* -1 is above every symbol: no merge has it */
         at += length;
     }
     s->start[s->n] = (uint32_t)line.len;

@@ -40,7 +40,12 @@ static void put_bytes_of_chars(Sink *s, Str text) {
     }
 }
 
-static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
 
 /* "<0xHH>", or any other text as it is. */
 static void put_byte_token(Sink *s, Str text) {
@@ -67,15 +72,20 @@ size_t th_token_bytes(const Vocab *v, int32_t id, bool show_special, char *out, 
         if (show_special) put(&s, text.data, text.len);
         break;
     case TOKEN_MARKUP:
-    case TOKEN_USER: put(&s, text.data, text.len); break;
-    case TOKEN_BYTE: put_byte_token(&s, text); break;
+    case TOKEN_USER:
+        put(&s, text.data, text.len);
+        break;
+    case TOKEN_BYTE:
+        put_byte_token(&s, text);
+        break;
     case TOKEN_NORMAL:
         if (v->kind == VOCAB_SPM || v->raw_utf8)
             put_with_spaces(&s, text);
         else
             put_bytes_of_chars(&s, text);
         break;
-    default: break;
+    default:
+        break;
     }
     return s.n;
 }
@@ -105,7 +115,7 @@ bool th_detokenize(const Vocab *v, const int32_t *ids, size_t n, bool show_speci
     return true;
 }
 
-/* ---- streaming ------------------------------------------------------------------------------------------------------ */
+/* ---- streaming --------------------------------------------------------------------------- */
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD";
 
@@ -113,7 +123,12 @@ static const char REPLACEMENT[] = "\xEF\xBF\xBD";
  * surrogates and the end of Unicode). */
 static bool continues(unsigned char lead, size_t n, unsigned char byte) {
     if (n != 1) return (byte & 0xC0) == 0x80;
-    unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80, high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    unsigned char low = lead == 0xE0   ? 0xA0
+                        : lead == 0xF0 ? 0x90
+                                       : 0x80,
+                  high = lead == 0xED   ? 0x9F
+                         : lead == 0xF4 ? 0x8F
+                                        : 0xBF;
     return byte >= low && byte <= high;
 }
 

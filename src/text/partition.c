@@ -1,9 +1,9 @@
 /* partition.c: splits a text at its special tokens (tokenizers specification, section 2).
  *
- * The rule goes candidate by candidate: the longest text takes its matches everywhere before a shorter one is tried. Here
- * it goes length by length: one pass finds what any candidate of that length matches, a match is taken where nothing
- * lies yet. A taken range is never shorter than the one being placed, so looking at both ends is enough. Time is text
- * length times number of different lengths (a few dozen in vocabularies with thousands of candidates). */
+ * The rule goes candidate by candidate: the longest text takes its matches everywhere before a shorter one is tried.
+ * Here it goes length by length: one pass finds what any candidate of that length matches, a match is taken where
+ * nothing lies yet. A taken range is never shorter than the one being placed, so looking at both ends is enough. Time
+ * is text length times number of different lengths (a few dozen in vocabularies with thousands of candidates). */
 #include <string.h>
 
 #include "text/tokenizer_parts.h"
@@ -19,9 +19,11 @@ typedef struct Partition {
     bool mixed; /* matches of different candidates overlap in found */
 } Partition;
 
-/* ---- opening -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
-static bool starts_with(const SpecialClass *c, bool all, unsigned char byte) { return c->starts[all][byte / 32] >> byte % 32 & 1; }
+static bool starts_with(const SpecialClass *c, bool all, unsigned char byte) {
+    return c->starts[all][byte / 32] >> byte % 32 & 1;
+}
 
 static size_t text_length(const Vocab *v, int candidate) { return th_vocab_text(v, v->special[candidate]).len; }
 
@@ -43,7 +45,7 @@ bool th_partition_open(Tokenizer *t, Err *err) {
     return true;
 }
 
-/* ---- matching ------------------------------------------------------------------------------------------------------- */
+/* ---- matching ---------------------------------------------------------------------------- */
 
 /* The candidate of class c whose text lies at p, or -1: the lowest id among equal texts. */
 static int32_t candidate_at(const Partition *a, const SpecialClass *c, const char *p) {
@@ -134,12 +136,13 @@ static bool match_class(Partition *a, const SpecialClass *c, const uint32_t pres
     return true;
 }
 
-/* ---- fragments ------------------------------------------------------------------------------------------------------ */
+/* ---- fragments --------------------------------------------------------------------------- */
 
 /* phi-3: white space behind special tokens disappears, except behind these. */
 static bool strips(const Vocab *v, int32_t id) {
     Str text = th_vocab_text(v, id);
-    return v->strips_after_special && !th_str_is(text, "<unk>") && !th_str_is(text, "<s>") && !th_str_is(text, "<|endoftext|>");
+    return v->strips_after_special && !th_str_is(text, "<unk>") && !th_str_is(text, "<s>") &&
+           !th_str_is(text, "<|endoftext|>");
 }
 
 static bool emit_fragments(Partition *a, Err *err) {

@@ -11,64 +11,63 @@
 
 #include "text/tokenizer_parts.h"
 
-/* ---- the table ------------------------------------------------------------------------------------------------------ */
+/* ---- the table --------------------------------------------------------------------------- */
 
 /* Inside a class: white space. Then the classes themselves. */
-#define WS "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
-#define SPACES "[" WS "]"
-#define BLANK_TAIL SPACES "+(?![^" WS "])|" SPACES "+"
-#define CTR "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
-#define WORD "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
-#define PUNCT " ?[^" WS "\\p{L}\\p{N}]+"
-#define LINES SPACES "*[\\r\\n]+|" BLANK_TAIL
+#define WS          "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
+#define SPACES      "[" WS "]"
+#define BLANK_TAIL  SPACES "+(?![^" WS "])|" SPACES "+"
+#define CTR         "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+#define WORD        "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
+#define PUNCT       " ?[^" WS "\\p{L}\\p{N}]+"
+#define LINES       SPACES "*[\\r\\n]+|" BLANK_TAIL
 #define CASED_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CASED_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define CASED(tail) \
-    "[^\\r\\n\\p{L}\\p{N}]?" CASED_UPPER "*" CASED_LOWER "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" CASED_UPPER "+" CASED_LOWER "*" tail
+#define CASED(tail)                                                                                                    \
+    "[^\\r\\n\\p{L}\\p{N}]?" CASED_UPPER "*" CASED_LOWER "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" CASED_UPPER                \
+    "+" CASED_LOWER "*" tail
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|" PUNCT "|" BLANK_TAIL
-#define L3 CTR "|" WORD "|\\p{N}{1,3}|" PUNCT "[\\r\\n]*|" LINES
-#define Q2 CTR "|" WORD "|\\p{N}|" PUNCT "[\\r\\n]*|" LINES
-#define Q35 CTR "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" WS "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES
-#define G4O CASED(CTR "?") "|\\p{N}{1,3}|" PUNCT "[\\r\\n/]*|" LINES
-#define TEK CASED("") "|\\p{N}|" PUNCT "[\\r\\n/]*|" LINES
-#define BAI \
+#define L3   CTR "|" WORD "|\\p{N}{1,3}|" PUNCT "[\\r\\n]*|" LINES
+#define Q2   CTR "|" WORD "|\\p{N}|" PUNCT "[\\r\\n]*|" LINES
+#define Q35  CTR "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" WS "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES
+#define G4O  CASED(CTR "?") "|\\p{N}{1,3}|" PUNCT "[\\r\\n/]*|" LINES
+#define TEK  CASED("") "|\\p{N}|" PUNCT "[\\r\\n/]*|" LINES
+#define BAI                                                                                                            \
     "'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" PUNCT "[\\r\\n]*|" SPACES "*[\\r\\n]|" BLANK_TAIL
-#define SEED CTR "|" WORD "|\\p{N}| ?[^" WS "\\p{L}\\p{N}\\r\\n]+|" LINES
-#define M5 CTR "|" WORD "|\\p{N}+|" PUNCT "[\\r\\n]*|" LINES
-#define FAL1 "[\\p{P}\\$\\+<=>\\^~\\|`]+"
-#define DEF1 "[\\p{P}\\$\\+<=>\\^~\\|]+"
+#define SEED    CTR "|" WORD "|\\p{N}| ?[^" WS "\\p{L}\\p{N}\\r\\n]+|" LINES
+#define M5      CTR "|" WORD "|\\p{N}+|" PUNCT "[\\r\\n]*|" LINES
+#define FAL1    "[\\p{P}\\$\\+<=>\\^~\\|`]+"
+#define DEF1    "[\\p{P}\\$\\+<=>\\^~\\|]+"
 #define DIGITS3 "[0-9][0-9][0-9]"
-#define BREAK "[\\r\\n]"
-#define HAN "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
-#define DC2 SPACES "?\\p{L}+"
-#define DC3 SPACES "?\\p{P}+"
-#define DV2 "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
-#define DV3 \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+#define BREAK   "[\\r\\n]"
+#define HAN     "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
+#define DC2     SPACES "?\\p{L}+"
+#define DC3     SPACES "?\\p{P}+"
+#define DV2     "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
+#define DV3                                                                                                            \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"               \
     " ?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES
-#define LATIN \
-    "\\x{41}-\\x{5A}\\x{61}-\\x{7A}\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}" \
-    "\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}\\x{37F}\\x{386}" \
-    "\\x{388}-\\x{38A}\\x{38C}\\x{38E}-\\x{3A1}\\x{3A3}-\\x{3F5}\\x{3F7}-\\x{481}\\x{48A}-\\x{52F}" \
-    "\\x{531}-\\x{556}\\x{10A0}-\\x{10C5}\\x{13A0}-\\x{13F5}\\x{13F8}-\\x{13FD}\\x{1C90}-\\x{1CBA}" \
-    "\\x{1CBD}-\\x{1CBF}\\x{1D00}-\\x{1D2B}\\x{1D6B}-\\x{1D77}\\x{1D79}-\\x{1D9A}\\x{1E00}-\\x{1F15}" \
-    "\\x{1F18}-\\x{1F1D}\\x{1F20}-\\x{1F45}\\x{1F48}-\\x{1F4D}\\x{1F50}-\\x{1F57}\\x{1F59}\\x{1F5B}\\x{1F5D}" \
-    "\\x{1F5F}-\\x{1F7D}\\x{1F80}-\\x{1FB4}\\x{1FB6}-\\x{1FBC}\\x{1FBE}\\x{1FC2}-\\x{1FC4}\\x{1FC6}-\\x{1FCC}" \
-    "\\x{1FD0}-\\x{1FD3}\\x{1FD6}-\\x{1FDB}\\x{1FE0}-\\x{1FEC}\\x{1FF2}-\\x{1FF4}\\x{1FF6}-\\x{1FFC}\\x{2102}" \
-    "\\x{2107}\\x{210A}-\\x{2113}\\x{2115}\\x{2119}-\\x{211D}\\x{2124}\\x{2126}\\x{2128}\\x{212A}-\\x{212D}" \
-    "\\x{212F}-\\x{2134}\\x{2139}\\x{213C}-\\x{213F}\\x{2145}-\\x{2149}\\x{214E}\\x{2183}\\x{2184}" \
-    "\\x{2C00}-\\x{2C7B}\\x{2C7E}-\\x{2CE4}\\x{2CEB}-\\x{2CEE}\\x{2CF2}\\x{2CF3}\\x{A640}-\\x{A66D}" \
-    "\\x{A680}-\\x{A69B}\\x{A722}-\\x{A76F}\\x{A771}-\\x{A787}\\x{A78B}-\\x{A78E}\\x{AB70}-\\x{ABBF}" \
-    "\\x{FB00}-\\x{FB06}\\x{FB13}-\\x{FB17}\\x{FF21}-\\x{FF3A}\\x{FF41}-\\x{FF5A}\\x{10400}-\\x{1044F}" \
-    "\\x{104B0}-\\x{104D3}\\x{104D8}-\\x{104FB}\\x{10C80}-\\x{10CB2}\\x{10CC0}-\\x{10CF2}\\x{118A0}-\\x{118DF}" \
+#define LATIN                                                                                                          \
+    "\\x{41}-\\x{5A}\\x{61}-\\x{7A}\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}"             \
+    "\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}\\x{37F}\\x{386}"             \
+    "\\x{388}-\\x{38A}\\x{38C}\\x{38E}-\\x{3A1}\\x{3A3}-\\x{3F5}\\x{3F7}-\\x{481}\\x{48A}-\\x{52F}"                    \
+    "\\x{531}-\\x{556}\\x{10A0}-\\x{10C5}\\x{13A0}-\\x{13F5}\\x{13F8}-\\x{13FD}\\x{1C90}-\\x{1CBA}"                    \
+    "\\x{1CBD}-\\x{1CBF}\\x{1D00}-\\x{1D2B}\\x{1D6B}-\\x{1D77}\\x{1D79}-\\x{1D9A}\\x{1E00}-\\x{1F15}"                  \
+    "\\x{1F18}-\\x{1F1D}\\x{1F20}-\\x{1F45}\\x{1F48}-\\x{1F4D}\\x{1F50}-\\x{1F57}\\x{1F59}\\x{1F5B}\\x{1F5D}"          \
+    "\\x{1F5F}-\\x{1F7D}\\x{1F80}-\\x{1FB4}\\x{1FB6}-\\x{1FBC}\\x{1FBE}\\x{1FC2}-\\x{1FC4}\\x{1FC6}-\\x{1FCC}"         \
+    "\\x{1FD0}-\\x{1FD3}\\x{1FD6}-\\x{1FDB}\\x{1FE0}-\\x{1FEC}\\x{1FF2}-\\x{1FF4}\\x{1FF6}-\\x{1FFC}\\x{2102}"         \
+    "\\x{2107}\\x{210A}-\\x{2113}\\x{2115}\\x{2119}-\\x{211D}\\x{2124}\\x{2126}\\x{2128}\\x{212A}-\\x{212D}"           \
+    "\\x{212F}-\\x{2134}\\x{2139}\\x{213C}-\\x{213F}\\x{2145}-\\x{2149}\\x{214E}\\x{2183}\\x{2184}"                    \
+    "\\x{2C00}-\\x{2C7B}\\x{2C7E}-\\x{2CE4}\\x{2CEB}-\\x{2CEE}\\x{2CF2}\\x{2CF3}\\x{A640}-\\x{A66D}"                   \
+    "\\x{A680}-\\x{A69B}\\x{A722}-\\x{A76F}\\x{A771}-\\x{A787}\\x{A78B}-\\x{A78E}\\x{AB70}-\\x{ABBF}"                  \
+    "\\x{FB00}-\\x{FB06}\\x{FB13}-\\x{FB17}\\x{FF21}-\\x{FF3A}\\x{FF41}-\\x{FF5A}\\x{10400}-\\x{1044F}"                \
+    "\\x{104B0}-\\x{104D3}\\x{104D8}-\\x{104FB}\\x{10C80}-\\x{10CB2}\\x{10CC0}-\\x{10CF2}\\x{118A0}-\\x{118DF}"        \
     "\\x{1E900}-\\x{1E943}"
-#define DL2 SPACES "?[" LATIN "]+"
-#define DL3 \
-    SPACES "?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+"
-#define DL4 "(?<![" WS "])" SPACES "++\\z"
-#define SENTENCES \
-    " ?[^(" WS "|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
+#define DL2       SPACES "?[" LATIN "]+"
+#define DL3       SPACES "?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+"
+#define DL4       "(?<![" WS "])" SPACES "++\\z"
+#define SENTENCES " ?[^(" WS "|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
 
 enum { REGEX_MAX = 6 };
 enum { IGNORE_MERGES = 1, ADD_BOS = 2 };
@@ -84,7 +83,9 @@ static const Rule rules[] = {
     {"dbrx smaug-bpe glm4 chatglm-bpe", 0, {L3}},
     {"qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez solar-open", 0, {Q2}},
     {"qwen35", 0, {Q35}},
-    {"gpt-2 phi-2 olmo mpt jais gigachat exaone4 mellum modern-bert trillion granite-docling roberta-bpe jina-v2-code", 0, {GPT2}},
+    {"gpt-2 phi-2 olmo mpt jais gigachat exaone4 mellum modern-bert trillion granite-docling roberta-bpe jina-v2-code",
+     0,
+     {GPT2}},
     {"smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", 0, {"\\p{N}", GPT2}},
     {"falcon", 0, {FAL1, GPT2, DIGITS3}},
     {"gpt-4o llama4 kanana2 talkie minimax-m2", 0, {G4O}},
@@ -126,7 +127,7 @@ bool th_pretok_traits(Str pre, bool *ignore_merges, bool *add_bos_default) {
     return true;
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 struct Pretok {
     Budget *budget;
@@ -140,7 +141,8 @@ struct Pretok {
 enum { MEMORY_HEADER = 16, TRANSLATED_UNIT = 64 * 1024 };
 
 static void *library_alloc(size_t bytes, void *budget) {
-    char *p = bytes > SIZE_MAX - MEMORY_HEADER ? NULL : th_mem_alloc(budget, MEM_METADATA, bytes + MEMORY_HEADER, 16, NULL);
+    char *p =
+        bytes > SIZE_MAX - MEMORY_HEADER ? NULL : th_mem_alloc(budget, MEM_METADATA, bytes + MEMORY_HEADER, 16, NULL);
     if (!p) return NULL;
     memcpy(p, &bytes, sizeof bytes);
     return p + MEMORY_HEADER;
@@ -154,20 +156,23 @@ static void library_free(void *memory, void *budget) {
     th_mem_free(budget, MEM_METADATA, p, bytes + MEMORY_HEADER);
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
 static bool compile(Pretok *p, const char *regex, Err *err) {
     int number;
     size_t where;
     pcre2_compile_context *context = pcre2_compile_context_create(p->memory);
     if (!context) return th_fail(err, THIMBLE_E_NOMEM, "no memory for the pre-tokenizer");
-    p->code[p->n] = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &number, &where, context);
+    p->code[p->n] =
+        pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &number, &where, context);
     pcre2_compile_context_free(context);
     if (!p->code[p->n])
-        return th_fail(err, THIMBLE_E_NOMEM, "pre-tokenizer rule %d does not compile (error %d at %zu)", p->n, number, where);
+        return th_fail(err, THIMBLE_E_NOMEM, "pre-tokenizer rule %d does not compile (error %d at %zu)", p->n, number,
+                       where);
     /* Without permission for executable memory the library interprets: slower, same pieces. */
     size_t bytes = 0;
-    if (pcre2_jit_compile(p->code[p->n], PCRE2_JIT_COMPLETE) == 0) pcre2_pattern_info(p->code[p->n], PCRE2_INFO_JITSIZE, &bytes);
+    if (pcre2_jit_compile(p->code[p->n], PCRE2_JIT_COMPLETE) == 0)
+        pcre2_pattern_info(p->code[p->n], PCRE2_INFO_JITSIZE, &bytes);
     p->translated += bytes;
     p->n++;
     return true;
@@ -179,7 +184,8 @@ bool th_pretok_open(Pretok **out, Str pre, Budget *budget, Err *err) {
     if (!rule) {
         char name[64];
         th_str_escape(pre, name, sizeof name);
-        return th_fail(err, THIMBLE_E_UNSUPPORTED, "unknown tokenizer.ggml.pre \"%s\": its rules for splitting text are not known", name);
+        return th_fail(err, THIMBLE_E_UNSUPPORTED,
+                       "unknown tokenizer.ggml.pre \"%s\": its rules for splitting text are not known", name);
     }
     Pretok *p = th_mem_alloc(budget, MEM_METADATA, sizeof *p, 16, err);
     if (!p) return false;
@@ -199,7 +205,8 @@ bool th_pretok_open(Pretok **out, Str pre, Budget *budget, Err *err) {
         th_pretok_close(p);
         return false;
     }
-    /* The expressions are ours and linear; the text alone bounds the work, so the library's limits only get in the way. */
+    /* The expressions are ours and linear; the text alone bounds the work, so the library's limits only get in the way.
+     */
     pcre2_set_match_limit(p->limits, UINT32_MAX);
     *out = p;
     return true;
@@ -214,7 +221,7 @@ void th_pretok_close(Pretok *p) {
     th_mem_free(p->budget, MEM_METADATA, p, sizeof *p);
 }
 
-/* ---- splitting ------------------------------------------------------------------------------------------------------ */
+/* ---- splitting --------------------------------------------------------------------------- */
 
 typedef struct Split {
     const Pretok *p;
@@ -234,7 +241,8 @@ static int next_match(const Split *s, int level, Str piece, size_t at, size_t *b
         rc = pcre2_match(code, text, piece.len, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match, s->p->limits);
     if (rc == PCRE2_ERROR_NOMATCH) return 0;
     if (rc < 0) {
-        th_fail(s->err, THIMBLE_E_NOMEM, "splitting a text of %zu bytes failed (pattern library error %d)", piece.len, rc);
+        th_fail(s->err, THIMBLE_E_NOMEM, "splitting a text of %zu bytes failed (pattern library error %d)", piece.len,
+                rc);
         return -1;
     }
     const size_t *range = pcre2_get_ovector_pointer(match);

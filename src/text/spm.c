@@ -49,7 +49,8 @@ static uint32_t descending(float score) {
     return bits & 0x80000000u ? bits : ~(bits | 0x80000000u);
 }
 
-static bool score_pair(const void *arg, const Symbols *s, uint32_t left, uint32_t right, uint32_t *priority, uint32_t *result) {
+static bool score_pair(const void *arg, const Symbols *s, uint32_t left, uint32_t right, uint32_t *priority,
+                       uint32_t *result) {
     const SpmArg *a = arg;
     uint32_t begin = s->start[left], end = s->start[s->next[right]];
     int32_t id = th_vocab_find(a->v, (Str){a->text + begin, end - begin});
@@ -96,7 +97,8 @@ static bool add_char(Work *w, const char *p, size_t n, Err *err) {
     return true;
 }
 
-/* Characters are cut from the text as it is after spaces have become U+2581: a broken lead byte may swallow part of one. */
+/* Characters are cut from the text as it is after spaces have become U+2581: a broken lead byte may swallow part of
+ * one. */
 static bool add_bytes(Work *w, const char *p, size_t n, Err *err) {
     for (size_t i = 0; i < n; i++) {
         w->pending[w->n_pending++] = p[i];

@@ -1,8 +1,8 @@
 /* symbols.c: the merging both algorithms share: take the pair of lowest priority, leftmost among equals, merge, repeat.
  *
- * Each symbol knows the priority of the pair it begins. Words of a few characters are searched; longer ones keep a heap of
- * (priority, left). A heap entry is stale when the symbol's present priority differs: if it is equal, the entry says the
- * truth whatever happened in between. The heap holds no more entries than there were symbols: when it is full it is
+ * Each symbol knows the priority of the pair it begins. Words of a few characters are searched; longer ones keep a heap
+ * of (priority, left). A heap entry is stale when the symbol's present priority differs: if it is equal, the entry says
+ * the truth whatever happened in between. The heap holds no more entries than there were symbols: when it is full it is
  * rebuilt from the list, which halves the number of stale entries each time. */
 #include <string.h>
 

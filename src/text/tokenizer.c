@@ -1,5 +1,5 @@
-/* tokenizer.c: see tokenizer.h: opening, and one encode from text to ids. An encode keeps nothing behind: the tokenizer is
- * read-only once it is open. */
+/* tokenizer.c: see tokenizer.h: opening, and one encode from text to ids. An encode keeps nothing behind: the tokenizer
+ * is read-only once it is open. */
 #include "text/tokenizer.h"
 
 #include <string.h>
@@ -8,10 +8,11 @@
 
 /* Working bytes entered when opening: words and units of about 4,000 characters fit. */
 enum { WORK_BYTES = 256 * 1024 };
-/* What the pattern library takes for the largest rule (deepseek-llm), compiled and translated; measured by the tests. */
+/* What the pattern library takes for the largest rule (deepseek-llm), compiled and translated; measured by the tests.
+ */
 enum { PRETOK_BYTES = 192 * 1024 };
 
-/* ---- ids ------------------------------------------------------------------------------------------------------------ */
+/* ---- ids --------------------------------------------------------------------------------- */
 
 bool th_token_buf_push(TokenBuf *b, int32_t id, Err *err) {
     if (b->n < b->cap) {
@@ -40,7 +41,7 @@ bool th_emit_bytes(Work *w, const char *p, size_t n, Err *err) {
     return true;
 }
 
-/* ---- working memory ------------------------------------------------------------------------------------------------- */
+/* ---- working memory ---------------------------------------------------------------------- */
 
 bool th_work_room(Work *w, WorkBuf *b, size_t bytes, size_t keep, Err *err) {
     if (bytes <= b->bytes && b->data) return true;
@@ -63,7 +64,7 @@ void th_work_drop(WorkBuf *b) {
     *b = (WorkBuf){0};
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
 uint64_t th_tokenizer_bytes(uint64_t n, uint64_t text_bytes) {
     /* Lengths that differ add up to at most all the text. */
@@ -74,7 +75,8 @@ uint64_t th_tokenizer_bytes(uint64_t n, uint64_t text_bytes) {
 
 bool th_tokenizer_open(Tokenizer **out, const Vocab *v, Budget *budget, Err *err) {
     *out = NULL;
-    if (v->kind == VOCAB_NONE) return th_fail(err, THIMBLE_E_UNSUPPORTED, "the file has no tokenizer: give token ids instead");
+    if (v->kind == VOCAB_NONE)
+        return th_fail(err, THIMBLE_E_UNSUPPORTED, "the file has no tokenizer: give token ids instead");
     Tokenizer *t = th_mem_alloc(budget, MEM_METADATA, sizeof *t, 64, err);
     if (!t) return false;
     t->v = v;
@@ -105,7 +107,7 @@ void th_tokenizer_close(Tokenizer *t) {
     th_mem_free(budget, MEM_METADATA, t, sizeof *t);
 }
 
-/* ---- encoding ------------------------------------------------------------------------------------------------------- */
+/* ---- encoding ---------------------------------------------------------------------------- */
 
 bool th_fragment_encode(Work *w, Str fragment, Err *err) {
     if (w->t->v->kind == VOCAB_SPM) return th_spm_encode(w, fragment, err);

@@ -5,8 +5,8 @@
 #include "text/vocab.h"
 
 typedef struct Tokenizer Tokenizer;
-/* Compiles the pre-tokenizer. The vocabulary must outlive it. E_UNSUPPORTED names a `pre` we do not know. Enters working
- * memory for one encode at a time in the budget; long texts without borders enter more while they are encoded. */
+/* Compiles the pre-tokenizer. The vocabulary must outlive it. E_UNSUPPORTED names a `pre` we do not know. Enters
+ * working memory for one encode at a time in the budget; long texts without borders enter more while they last. */
 bool th_tokenizer_open(Tokenizer **out, const Vocab *v, Budget *budget, Err *err);
 void th_tokenizer_close(Tokenizer *t); /* NULL allowed */
 /* Upper bound of what open and one encode of ordinary text take for n entries with text_bytes of text. */

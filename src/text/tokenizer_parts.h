@@ -41,9 +41,9 @@ typedef struct WorkBuf {
 typedef struct Symbols {
     WorkBuf memory;
     size_t cap;
-    uint32_t n;         /* symbols at the beginning; next == n: the last one */
-    uint64_t *heap;     /* priority << 32 | left */
-    uint32_t *start;    /* [n + 1] */
+    uint32_t n;                                     /* symbols at the beginning; next == n: the last one */
+    uint64_t *heap;                                 /* priority << 32 | left */
+    uint32_t *start;                                /* [n + 1] */
     uint32_t *prev, *next, *id, *priority, *result; /* priority and result of the pair that begins here */
 } Symbols;
 
@@ -52,7 +52,7 @@ typedef struct Work {
     Budget own;
     TokenBuf *out;
     Symbols symbols;
-    WorkBuf text;    /* SPM: the unit; BPE: an encoded word, a repaired fragment */
+    WorkBuf text; /* SPM: the unit; BPE: an encoded word, a repaired fragment */
     WorkBuf repaired;
     size_t unit_len; /* of text, SPM */
     int unit_last;   /* border class of the unit's last character; -1: empty */
@@ -68,7 +68,8 @@ void th_work_drop(WorkBuf *b);
 /* Room for n symbols; then the caller fills start[0..n] and id[0..n). */
 bool th_symbols_reserve(Work *w, size_t n, Err *err);
 /* Priority (lower is earlier, below UINT32_MAX) and result of merging two neighbours; false if they do not merge. */
-typedef bool PairFn(const void *arg, const Symbols *s, uint32_t left, uint32_t right, uint32_t *priority, uint32_t *result);
+typedef bool PairFn(const void *arg, const Symbols *s, uint32_t left, uint32_t right, uint32_t *priority,
+                    uint32_t *result);
 /* Merges the pair of the lowest priority, the leftmost among equals, until none is left. O(n log n). */
 void th_symbols_merge(Symbols *s, PairFn *pair, const void *arg);
 

@@ -2,7 +2,9 @@
 #include "text/vocab_parts.h"
 
 /* Bytes that stand for themselves; the other 68, in ascending order, stand at U+0100 and above. */
-static bool is_plain(uint32_t c) { return (c >= 0x21 && c <= 0x7E) || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF); }
+static bool is_plain(uint32_t c) {
+    return (c >= 0x21 && c <= 0x7E) || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF);
+}
 
 size_t th_byte_char(unsigned char byte, char out[2]) {
     uint32_t c = byte;
@@ -33,7 +35,12 @@ size_t th_utf8_decode(const char *p, size_t n, uint32_t *code_point) {
     }
     size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
     if (length == 0 || n < length) return 0;
-    unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80, high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    unsigned low = lead == 0xE0   ? 0xA0
+                   : lead == 0xF0 ? 0x90
+                                  : 0x80,
+             high = lead == 0xED   ? 0x9F
+                    : lead == 0xF4 ? 0x8F
+                                   : 0xBF;
     if (s[1] < low || s[1] > high) return 0;
     uint32_t c = lead & (0x7Fu >> length);
     for (size_t i = 1; i < length; i++) {

@@ -20,11 +20,12 @@ typedef struct Layout {
 
 static const char *const unsupported[] = {"bert", "t5", "rwkv", "plamo2"};
 
-/* ---- layout --------------------------------------------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------------ */
 
 static bool model_kind(const Gguf *g, int *kind, bool *raw_utf8, Err *err) {
     Str model = {0}, pre = {0};
-    if (!th_gguf_get_str(g, "tokenizer.ggml.model", &model, err) || !th_gguf_get_str(g, "tokenizer.ggml.pre", &pre, err))
+    if (!th_gguf_get_str(g, "tokenizer.ggml.model", &model, err) ||
+        !th_gguf_get_str(g, "tokenizer.ggml.pre", &pre, err))
         return false;
     *kind = VOCAB_NONE;
     *raw_utf8 = false;
@@ -35,17 +36,19 @@ static bool model_kind(const Gguf *g, int *kind, bool *raw_utf8, Err *err) {
     if (*kind != VOCAB_NONE) return true;
     for (size_t i = 0; i < TH_COUNT(unsupported); i++)
         if (th_str_is(model, unsupported[i]))
-            return th_fail(err, THIMBLE_E_UNSUPPORTED, "unsupported tokenizer: %s (known: llama, gpt2, gemma4)", unsupported[i]);
+            return th_fail(err, THIMBLE_E_UNSUPPORTED, "unsupported tokenizer: %s (known: llama, gpt2, gemma4)",
+                           unsupported[i]);
     char name[64];
     th_str_escape(model, name, sizeof name);
-    return th_fail(err, THIMBLE_E_UNSUPPORTED, "unknown tokenizer.ggml.model \"%s\" (known: llama, gpt2, gemma4)", name);
+    return th_fail(err, THIMBLE_E_UNSUPPORTED, "unknown tokenizer.ggml.model \"%s\" (known: llama, gpt2, gemma4)",
+                   name);
 }
 
 static bool array_of(const GgufKv *kv, const char *name, uint64_t max, Err *err) {
     if (kv->type != GGUF_ARRAY) return th_fail(err, THIMBLE_E_FORMAT, "%s: an array is needed", name);
     if (kv->count > max)
-        return th_fail(err, THIMBLE_E_FORMAT, "%s: %llu entries, at most %llu are possible", name, (unsigned long long)kv->count,
-                       (unsigned long long)max);
+        return th_fail(err, THIMBLE_E_FORMAT, "%s: %llu entries, at most %llu are possible", name,
+                       (unsigned long long)kv->count, (unsigned long long)max);
     return true;
 }
 
@@ -55,7 +58,8 @@ static bool strings_of(const GgufKv *kv, const char *name, uint64_t max, Err *er
         return th_fail(err, THIMBLE_E_FORMAT, "%s: an array of strings is needed", name);
     /* A gigabyte of texts would wrap the 32-bit offsets; the largest known vocabulary holds 3 MB. */
     if (kv->count && (kv->payload < 8 * kv->count || kv->payload - 8 * kv->count > 1024 * TH_MIB))
-        return th_fail(err, THIMBLE_E_FORMAT, "%s: %llu bytes of text are not plausible", name, (unsigned long long)kv->payload);
+        return th_fail(err, THIMBLE_E_FORMAT, "%s: %llu bytes of text are not plausible", name,
+                       (unsigned long long)kv->payload);
     return true;
 }
 
@@ -113,21 +117,24 @@ uint64_t th_vocab_bytes(const Gguf *g) {
     if (!measure(g, &l, NULL) || l.kind == VOCAB_NONE) return 0;
     /* While opening: one 32-bit copy of types or scores, or the texts of merges that are no tokens. */
     uint64_t passing = 4 * l.n + 2 * GGUF_STRINGS_BYTES;
-    if (l.merges && l.merges->payload + 2 * GGUF_STRINGS_BYTES > passing) passing = l.merges->payload + 2 * GGUF_STRINGS_BYTES;
+    if (l.merges && l.merges->payload + 2 * GGUF_STRINGS_BYTES > passing)
+        passing = l.merges->payload + 2 * GGUF_STRINGS_BYTES;
     const GgufKv *suppress = th_gguf_kv(g, "tokenizer.ggml.suppress_tokens");
     uint64_t listed = suppress && suppress->type == GGUF_ARRAY ? 8 * th_min_size(suppress->count, l.n) : 0;
     /* Every token may be a partition candidate; small blocks of the arena are rounded up. */
     return l.total + passing + listed + 4 * l.n + 128 * TH_KIB + th_tokenizer_bytes(l.n, l.tokens->payload - 8 * l.n);
 }
 
-/* ---- texts ---------------------------------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------- */
 
 Str th_vocab_text(const Vocab *v, int32_t id) {
     if (id < 0 || id >= v->n) return (Str){"", 0};
     return (Str){v->text_block + v->text_at[id], v->text_at[id + 1] - v->text_at[id]};
 }
 
-static uint32_t first_slot(const Vocab *v, uint64_t hash) { return (uint32_t)((hash & UINT32_MAX) * v->n_id_slots >> 32); }
+static uint32_t first_slot(const Vocab *v, uint64_t hash) {
+    return (uint32_t)((hash & UINT32_MAX) * v->n_id_slots >> 32);
+}
 
 /* The slot that holds text, or the empty one where it belongs. */
 static uint32_t *slot_of(const Vocab *v, Str text, uint64_t hash) {
@@ -135,7 +142,8 @@ static uint32_t *slot_of(const Vocab *v, Str text, uint64_t hash) {
     for (uint32_t i = first_slot(v, hash);; i = i + 1 == v->n_id_slots ? 0 : i + 1) {
         uint32_t slot = v->id_slots[i];
         if (slot == 0) return &v->id_slots[i];
-        if ((slot & 0xFF000000u) == tag && th_str_eq(th_vocab_text(v, (int32_t)(slot & 0xFFFFFF) - 1), text)) return &v->id_slots[i];
+        if ((slot & 0xFF000000u) == tag && th_str_eq(th_vocab_text(v, (int32_t)(slot & 0xFFFFFF) - 1), text))
+            return &v->id_slots[i];
     }
 }
 
@@ -199,7 +207,7 @@ static bool read_texts(Vocab *v, const Gguf *g, const Layout *l, Budget *budget,
     return ok;
 }
 
-/* ---- columns -------------------------------------------------------------------------------------------------------- */
+/* ---- columns ----------------------------------------------------------------------------- */
 
 static bool read_types(Vocab *v, const Gguf *g, const Layout *l, Budget *budget, Err *err) {
     memset(v->type, TOKEN_NORMAL, (size_t)v->n);
@@ -243,7 +251,7 @@ static void find_bytes(Vocab *v) {
     }
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
 static bool carve(Vocab *v, const Layout *l, Err *err) {
     char *block = th_arena_alloc(&v->arena, (size_t)l->total, err);
@@ -282,7 +290,8 @@ static bool read_rules(Vocab *v, const Gguf *g, const ThimbleLog *log, Err *err)
     bool add_bos = v->kind == VOCAB_SPM || v->raw_utf8;
     if (!th_gguf_get_str(g, "tokenizer.ggml.pre", &pre, err)) return false;
     if (pre.len == 0 && v->kind == VOCAB_BPE && !v->raw_utf8)
-        th_log(log, THIMBLE_LOG_WARN, "tokenizer.ggml.pre is missing: text is split by the default rules, which may be wrong");
+        th_log(log, THIMBLE_LOG_WARN,
+               "tokenizer.ggml.pre is missing: text is split by the default rules, which may be wrong");
     v->pre.len = pre.len ? pre.len : 7;
     v->pre.data = th_arena_dup(&v->arena, pre.len ? pre.data : "default", v->pre.len, err);
     if (!v->pre.data) return false;
@@ -295,7 +304,8 @@ static bool read_rules(Vocab *v, const Gguf *g, const ThimbleLog *log, Err *err)
         !th_gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix, err))
         return false;
     Str model = {0};
-    if (th_gguf_get_str(g, "tokenizer.ggml.model", &model, err) && th_str_is(model, "gemma4")) v->add_bos = true; /* forced */
+    if (th_gguf_get_str(g, "tokenizer.ggml.model", &model, err) && th_str_is(model, "gemma4"))
+        v->add_bos = true; /* forced */
     return true;
 }
 

@@ -14,7 +14,8 @@
 
 enum { VOCAB_NONE, VOCAB_SPM, VOCAB_BPE };
 /* TOKEN_MARKUP is ours: control for the encoder, shown as text by the decoder (gpt-oss, section 5). */
-enum { TOKEN_UNDEFINED, TOKEN_NORMAL, TOKEN_UNKNOWN, TOKEN_CONTROL, TOKEN_USER, TOKEN_UNUSED, TOKEN_BYTE, TOKEN_MARKUP };
+enum { TOKEN_UNDEFINED, TOKEN_NORMAL, TOKEN_UNKNOWN, TOKEN_CONTROL, TOKEN_USER, TOKEN_UNUSED, TOKEN_BYTE,
+       TOKEN_MARKUP };
 
 typedef struct Vocab {
     Arena arena;

@@ -1,9 +1,9 @@
 /* vocab_merges.c: the merges of byte-level BPE as rows of symbols.
  *
- * Row k of the file, "left right", becomes {left, right, result} as symbols, and the encoder never sees a text again. In a
- * complete vocabulary every part is a token and one walk is enough. In an incomplete one, a text that is no token can
- * still be the road to one: such results become symbols of their own, numbered by the first row that makes them, and a
- * second walk resolves the parts. merge_slots serves as their index until the pairs move in. */
+ * Row k of the file, "left right", becomes {left, right, result} as symbols, and the encoder never sees a text again.
+ * In a complete vocabulary every part is a token and one walk is enough. In an incomplete one, a text that is no token
+ * can still be the road to one: such results become symbols of their own, numbered by the first row that makes them,
+ * and a second walk resolves the parts. merge_slots serves as their index until the pairs move in. */
 #include <string.h>
 
 #include "text/vocab_parts.h"
@@ -37,7 +37,8 @@ static uint32_t *extra_slot(Vocab *v, const Extras *x, Str text) {
     uint32_t i = (uint32_t)((th_str_hash(text) & UINT32_MAX) * v->n_merge_slots >> 32);
     for (;; i = i + 1 == v->n_merge_slots ? 0 : i + 1) {
         uint32_t row = v->merge_slots[i];
-        if (row == 0 || th_str_eq(text, (Str){x->texts + x->at[row - 1], x->length[row - 1]})) return &v->merge_slots[i];
+        if (row == 0 || th_str_eq(text, (Str){x->texts + x->at[row - 1], x->length[row - 1]}))
+            return &v->merge_slots[i];
     }
 }
 
@@ -73,7 +74,8 @@ static bool read_row(Vocab *v, Extras *x, uint32_t k, Str merge, char *joined, s
     v->merge_result[k] = symbol_of(v, x, result);
     if (v->merge_result[k] != MISSING) return true;
     if (!make_room(x, v->n_merges, texts_bytes, err)) return false;
-    if (result.len > x->bytes - x->used) return th_fail(err, THIMBLE_E_FORMAT, "tokenizer.ggml.merges changed while it was read");
+    if (result.len > x->bytes - x->used)
+        return th_fail(err, THIMBLE_E_FORMAT, "tokenizer.ggml.merges changed while it was read");
     memcpy(x->texts + x->used, joined, result.len);
     x->at[k] = (uint32_t)x->used;
     x->length[k] = (uint32_t)result.len;

@@ -34,7 +34,9 @@ static const Known known[] = {
     {"<end_of_utterance>", ENDS | CONTROL},
     {"<eos>", ENDS | CONTROL},
     {"<turn|>", ENDS | CONTROL},
-    {"<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", ENDS | CONTROL},
+    {"<\xEF\xBD\x9C"
+     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+     ENDS | CONTROL},
     {"[e~[", ENDS | CONTROL},
     {"<|channel|>", MARKUP},
     {"<|message|>", MARKUP},
@@ -57,7 +59,7 @@ static const Known known[] = {
 };
 enum { N_KNOWN = TH_COUNT(known), EOG_MAX = N_KNOWN + 6, KNOWN_LONGEST = 32 };
 
-/* ---- ids from keys -------------------------------------------------------------------------------------------------- */
+/* ---- ids from keys ----------------------------------------------------------------------- */
 
 /* An id at or above n (0xFFFFFFFF is usual) means: none. */
 static bool key_id(const Gguf *g, const char *key, int64_t n, int64_t otherwise, int32_t *id, Err *err) {
@@ -92,8 +94,8 @@ static void drop_id(int32_t *ids, int *n, int32_t id) {
 static bool is_gpt_oss(const int32_t *id_of) { return id_of[RETURN] >= 0 && id_of[CALL] >= 0; }
 
 /* The set from the keys and from the ids of the known texts (-1: absent). eos: as the keys and defaults say. */
-static bool collect_eog(const Gguf *g, const int32_t id_of[N_KNOWN], int64_t n, int32_t eos, int32_t ids[EOG_MAX], int *n_ids,
-                        Err *err) {
+static bool collect_eog(const Gguf *g, const int32_t id_of[N_KNOWN], int64_t n, int32_t eos, int32_t ids[EOG_MAX],
+                        int *n_ids, Err *err) {
     static const char *const keys[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
                                        "tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id",
                                        "tokenizer.ggml.fim_sep_token_id"};
@@ -121,7 +123,7 @@ static void default_ids(const Gguf *g, int64_t *bos, int64_t *eos, int64_t *unk)
     *unk = spm ? 0 : -1;
 }
 
-/* ---- partition candidates ------------------------------------------------------------------------------------------- */
+/* ---- partition candidates ---------------------------------------------------------------- */
 
 static bool goes_before(const Vocab *v, int32_t a, int32_t b) {
     Str x = th_vocab_text(v, a), y = th_vocab_text(v, b);
@@ -168,13 +170,14 @@ static bool list_candidates(Vocab *v, Err *err) {
     return true;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
 static bool read_suppressed(Vocab *v, const Gguf *g, Budget *budget, Err *err) {
     const GgufKv *kv = th_gguf_kv(g, "tokenizer.ggml.suppress_tokens");
     if (!kv) return true;
     if (kv->type != GGUF_ARRAY || kv->count > (uint64_t)v->n)
-        return th_fail(err, THIMBLE_E_FORMAT, "tokenizer.ggml.suppress_tokens: an array of at most %d ids is needed", v->n);
+        return th_fail(err, THIMBLE_E_FORMAT, "tokenizer.ggml.suppress_tokens: an array of at most %d ids is needed",
+                       v->n);
     if (kv->count == 0) return true;
     Arena passing;
     th_arena_init(&passing, budget, MEM_METADATA);
@@ -229,7 +232,7 @@ bool th_vocab_is_control(const Vocab *v, int32_t id) {
     return type == TOKEN_CONTROL || type == TOKEN_UNKNOWN || type == TOKEN_MARKUP;
 }
 
-/* ---- the set alone -------------------------------------------------------------------------------------------------- */
+/* ---- the set alone ----------------------------------------------------------------------- */
 
 static bool find_known(const Gguf *g, const GgufKv *tokens, Budget *budget, int32_t id_of[N_KNOWN], Err *err) {
     for (int i = 0; i < (int)N_KNOWN; i++) id_of[i] = -1;
@@ -253,7 +256,8 @@ bool th_vocab_eog(const Gguf *g, Budget *budget, Arena *arena, int32_t **ids, in
     const GgufKv *tokens = th_gguf_kv(g, "tokenizer.ggml.tokens");
     if (!tokens) return true;
     if (tokens->type != GGUF_ARRAY || tokens->count > VOCAB_MAX)
-        return th_fail(err, THIMBLE_E_FORMAT, "tokenizer.ggml.tokens: an array of at most %d strings is needed", VOCAB_MAX);
+        return th_fail(err, THIMBLE_E_FORMAT, "tokenizer.ggml.tokens: an array of at most %d strings is needed",
+                       VOCAB_MAX);
     int64_t bos, eos_default, unk, count = (int64_t)tokens->count;
     int32_t id_of[N_KNOWN], eos;
     default_ids(g, &bos, &eos_default, &unk);

@@ -5,7 +5,8 @@
  *     extra-*.json                           strings with ids, without and with special-token parsing
  *     pretok-splits.json                     pieces of strings under values of tokenizer.ggml.pre
  *
- * A vocabulary that is not there, or of a kind that is not supported, is skipped and counted once for each of its sets. */
+ * A vocabulary that is not there, or of a kind that is not supported, is skipped and counted once for each of its sets.
+ */
 #include <dirent.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ static bool open_all(Opened *o, const char *path, const char *what, Tally *t) {
         return false;
     }
     fclose(there);
-    bool ok = th_gguf_open(&o->gguf, path, &o->budget, &err) && th_vocab_open(&o->vocab, &o->gguf, &o->budget, NULL, &err) &&
+    bool ok = th_gguf_open(&o->gguf, path, &o->budget, &err) &&
+              th_vocab_open(&o->vocab, &o->gguf, &o->budget, NULL, &err) &&
               th_tokenizer_open(&o->tokenizer, &o->vocab, &o->budget, &err);
     if (ok) return true;
     if (err.code == THIMBLE_E_UNSUPPORTED)
@@ -69,7 +71,8 @@ static void print_ids(char *out, size_t cap, const int32_t *ids, size_t n) {
     for (size_t i = 0; i < n && at + 16 < cap; i++) at += (size_t)snprintf(out + at, cap - at, "%d ", (int)ids[i]);
 }
 
-static bool check_ids(const Opened *o, Str text, bool special, const int32_t *want, size_t n, const char *what, Tally *t) {
+static bool check_ids(const Opened *o, Str text, bool special, const int32_t *want, size_t n, const char *what,
+                      Tally *t) {
     TokenBuf got = {0};
     Err err = {0};
     bool ok = th_tokenizer_encode(o->tokenizer, text, false, special, &got, &err) && got.n == n &&
@@ -92,7 +95,8 @@ static void check_decoding(const Opened *o, Str text, const int32_t *ids, size_t
     Buf back = {0};
     Err err = {0};
     bool ok = th_detokenize(&o->vocab, ids, n, false, &back, &err);
-    Str got = {back.data, back.len}, shorter = text.len && text.data[0] == ' ' ? (Str){text.data + 1, text.len - 1} : text;
+    Str got = {back.data, back.len},
+        shorter = text.len && text.data[0] == ' ' ? (Str){text.data + 1, text.len - 1} : text;
     ok = ok && (th_str_eq(got, text) || (o->vocab.kind == VOCAB_SPM && th_str_eq(got, shorter)));
     char wanted[200], made[200];
     th_str_escape(text, wanted, sizeof wanted);
@@ -201,7 +205,7 @@ static bool run_extra(const char *dir, const char *name, Tally *t) {
     return is_set;
 }
 
-/* ---- pre-tokenizers ------------------------------------------------------------------------------------------------- */
+/* ---- pre-tokenizers ---------------------------------------------------------------------- */
 
 typedef struct Pieces {
     json_t *want;
@@ -231,7 +235,8 @@ static void run_one_pre(const char *pre, json_t *strings, json_t *splits, Tally 
         Str text = {json_string_value(s), json_string_length(s)};
         Pieces pieces = {.want = json_array_get(splits, i), .same = true};
         err = (Err){0};
-        bool ok = th_pretok_split(p, text, compare_piece, &pieces, &err) && pieces.same && pieces.n == json_array_size(pieces.want);
+        bool ok = th_pretok_split(p, text, compare_piece, &pieces, &err) && pieces.same &&
+                  pieces.n == json_array_size(pieces.want);
         char shown[200];
         th_str_escape(text, shown, sizeof shown);
         if (ok)
@@ -255,7 +260,7 @@ static bool run_splits(const char *dir, Tally *t) {
     return is_set;
 }
 
-/* ---- the folder ----------------------------------------------------------------------------------------------------- */
+/* ---- the folder -------------------------------------------------------------------------- */
 
 static bool ends_with(const char *name, const char *tail) {
     size_t n = strlen(name), k = strlen(tail);
