@@ -11,6 +11,21 @@ static void init_avx2(Kernels *k) {
     k->mat[TYPE_Q2_K] = &th_q2_k_avx2;
     k->mat[TYPE_Q4_K] = &th_q4_k_avx2;
     k->mat[TYPE_Q6_K] = &th_q6_k_avx2;
+    k->mat[TYPE_F32] = &th_f32_avx2;
+    k->mat[TYPE_F16] = &th_f16_avx2;
+    k->mat[TYPE_BF16] = &th_bf16_avx2;
+    k->act[ACT_Q8_0] = th_act_q8_0_avx2;
+    k->act[ACT_Q8_K] = th_act_q8_k_avx2;
+    k->vec = th_vec_avx2;
+}
+
+static void init_avx512(Kernels *k) {
+    k->mat[TYPE_F32] = &th_f32_avx512;
+    k->mat[TYPE_F16] = &th_f16_avx512;
+    k->mat[TYPE_BF16] = &th_bf16_avx512;
+    k->act[ACT_Q8_0] = th_act_q8_0_avx512;
+    k->act[ACT_Q8_K] = th_act_q8_k_avx512;
+    k->vec = th_vec_avx512;
 }
 
 static void init_avx512vnni(Kernels *k) {
@@ -26,5 +41,6 @@ static void init_avx512vnni(Kernels *k) {
 
 void th_kernels_init_x86(Kernels *k, unsigned isa) {
     if (isa & ISA_AVX2) init_avx2(k);
+    if (isa & ISA_AVX512) init_avx512(k);
     if (isa & ISA_AVX512VNNI) init_avx512vnni(k);
 }
