@@ -12,11 +12,15 @@
  * Victims: least recently used (exact, a list), or the coolest of 16 random slots (evict.h says when). A guess takes
  * free slots, and those of experts that are cooler than the guessed one; it enters the list at its old end, so that a
  * wrong one is the first to go. Under lookahead auto, guesses stop while more than a fiftieth of the bytes went for
- * wrong ones. */
+ * wrong ones.
+ *
+ * A pass of many tokens uses most experts of every layer, one layer after the other: a scan, which would push out
+ * everything by the time it comes around. Therefore what a scan reads leaves by the same door, and what was there
+ * before stays: hits for the next scan, and for the tokens after it. */
 #include "base/rng.h"
 #include "weights/home.h"
 
-enum { SAMPLES = 16, NONE = -1, MOST_GUESSES = 8, WASTE_SHARE = 50 };
+enum { SAMPLES = 16, NONE = -1, MOST_GUESSES = 8, WASTE_SHARE = 50, SCAN_TOKENS = 4 };
 typedef enum SlotState { SLOT_FREE, SLOT_LOADING, SLOT_READY } SlotState;
 
 typedef struct Slot {
@@ -28,6 +32,7 @@ typedef struct Slot {
     uint32_t claim;      /* equal to the store's: not to be evicted */
     bool wanted;         /* its claim is that of a use, not of a guess */
     bool fresh, guessed; /* read for a use or on a guess, and not used since */
+    bool scanned;        /* goes to the old end of the list when it is let go */
     int newer, older;    /* by last use; free slots are chained by `older` */
     char *memory;
 } Slot;
@@ -49,6 +54,9 @@ struct Paged {
     int n_slots, lookahead;
     const Weight *current; /* the bundle that was come to last */
     uint32_t claim;        /* counts comings */
+    int visit_pins;        /* since then */
+    int scan_pins;         /* so many are a scan */
+    bool scan;             /* the layer before this one used far more experts than a few tokens do */
     uint64_t rng[4];
     uint64_t hits, misses, guess_used, guess_wasted, bytes, demand_bytes, wasted_bytes;
     double stall_s;
@@ -114,7 +122,7 @@ static void make_free(Paged *p, SlotClass *c, Slot *s) {
     s->bundle->paging->expert[s->expert].slot = NONE;
     unlink_slot(c, s);
     s->state = SLOT_FREE;
-    s->fresh = s->guessed = false;
+    s->fresh = s->guessed = s->scanned = false;
     s->older = c->free;
     c->free = (int)(s - c->slot);
 }
@@ -246,6 +254,8 @@ static bool force_room(Weights *ws, SlotClass *c) {
 static void come_to(Paged *p, const Weight *w) {
     if (p->current == w) return;
     p->current = w;
+    p->scan = p->visit_pins > p->scan_pins;
+    p->visit_pins = 0;
     if (++p->claim == 0) p->claim = 1;
     w->paging->visit++;
     for (int i = 0; i < MAX_SLOT_CLASSES; i++) p->class[i].claimed = 0;
@@ -323,10 +333,14 @@ static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
     if (s->guessed) p->guess_used++;
     else if (s->fresh) p->misses++;
     else p->hits++;
+    bool scan = ++p->visit_pins > p->scan_pins || p->scan;
+    s->scanned = scan && s->fresh;
     s->guessed = s->fresh = false;
-    th_heat_use(&w->paging->expert[part].heat, w->paging->visit);
-    unlink_slot(c, s);
-    link_newest(c, s);
+    if (!scan) {
+        th_heat_use(&w->paging->expert[part].heat, w->paging->visit);
+        unlink_slot(c, s);
+        link_newest(c, s);
+    }
     claim_slot(p, c, s);
     s->pins++;
     *view = (View){.weight = w, .part = part, .parts = 1, .rows = w->rows, .token = s};
@@ -336,8 +350,14 @@ static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
 }
 
 static void unpin(Weights *ws, View *view) {
+    SlotClass *c = class_of(ws, view->weight);
     Slot *s = view->token;
-    if (--s->pins == 0) end_claim(ws->paged, class_of(ws, view->weight), s);
+    if (--s->pins > 0) return;
+    end_claim(ws->paged, c, s);
+    if (!s->scanned) return;
+    s->scanned = false;
+    unlink_slot(c, s);
+    link_oldest(c, s);
 }
 
 const HomeOps th_home_paged = {
@@ -377,6 +397,7 @@ bool th_paged_open(Weights *ws, Err *err) {
     Paged *p = ws->paged = th_mem_alloc(ws->budget, MEM_IO, sizeof *p, 16, err);
     if (!p) return false;
     p->lookahead = ws->options.lookahead;
+    p->scan_pins = SCAN_TOKENS * ws->plan.experts_used;
     th_rng_seed(p->rng, 1);
     p->n_slots = planned_slots(ws);
     p->slots = th_mem_alloc(ws->budget, MEM_IO, (size_t)p->n_slots * sizeof *p->slots, 16, err);

@@ -199,6 +199,25 @@ static void slots_run_out_with_a_sentence(void **state) {
     close_toy(&moe);
 }
 
+/* A prompt uses all experts of every layer, again and again. Of the 40 slots for 48 experts most stay full of what they
+ * had; last-used-goes-last would find nothing at all. */
+static void scans_do_not_flush(void **state) {
+    (void)state;
+    Err err = {0};
+    WeightsNeed need;
+    open_toy(&moe, &(WeightsOptions){.slots = 40, .evict = THIMBLE_EVICT_LRU, .lookahead = THIMBLE_OFF}, 1, &need);
+    load_toy(&moe, UINT64_MAX);
+    for (int pass = 0; pass < 6; pass++)
+        for (int il = 0; il < 4; il++)
+            for (int e = 0; e < 12; e++)
+                if (!toy_experts(&moe, moe.bundle[il], &e, 1, &err)) fail_msg("%s%s", err.message, moe.why);
+    WeightsStats stats;
+    th_weights_stats(moe.ws, &stats);
+    assert_int_equal(stats.hits + stats.misses, 6 * 48);
+    assert_true(stats.hits > 5 * 48 / 2);
+    close_toy(&moe);
+}
+
 static void wait_until_ready(Toy *t, const Weight *w, int part) {
     for (int i = 0; i < 5000 && !th_weights_ready(t->ws, w, part); i++) usleep(1000);
     assert_true(th_weights_ready(t->ws, w, part));
@@ -294,6 +313,7 @@ int main(void) {
         cmocka_unit_test(dead_reads_are_said_and_never_used),
         cmocka_unit_test(odd_orders_are_right),
         cmocka_unit_test(slots_run_out_with_a_sentence),
+        cmocka_unit_test(scans_do_not_flush),
         cmocka_unit_test(reading_overlaps_with_computing),
         cmocka_unit_test(a_file_cut_short_is_said),
         cmocka_unit_test(loading_can_be_cancelled),

@@ -114,8 +114,8 @@ static void check_rates(const char *name, const int *slots, const double *expect
      * good. This is where th_evict_policy changes over. */
     int tight = trace.layers * K, roomy = trace.layers * 4 * K;
     double lru = replay(EVICT_LRU, tight - 1, true), lfru = replay(EVICT_LFRU, tight - 1, true);
-    printf("# %s: one cache of %d: LRU %.3f, LFRU %.3f; of %d: LRU %.3f, LFRU %.3f\n", name, tight - 1, lru, lfru, roomy,
-           replay(EVICT_LRU, roomy, true), replay(EVICT_LFRU, roomy, true));
+    printf("# %s: one cache of %d: LRU %.3f, LFRU %.3f; of %d: LRU %.3f, LFRU %.3f\n", name, tight - 1, lru, lfru,
+           roomy, replay(EVICT_LRU, roomy, true), replay(EVICT_LFRU, roomy, true));
     assert_true(lru < 0.25 && lfru > lru + 0.02);
 }
 
