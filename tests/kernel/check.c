@@ -66,7 +66,7 @@ int check_isas(IsaSet out[MAX_ISA_SETS]) {
 }
 
 Guarded guarded_alloc(size_t bytes, bool at_end) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), inner = (bytes + page - 1) / page * page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), inner = (bytes + (bytes == 0) + page - 1) / page * page;
     Guarded g = {.map_bytes = inner + 2 * page};
     g.map = mmap(NULL, g.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (g.map == MAP_FAILED || mprotect((char *)g.map + page, inner, PROT_READ | PROT_WRITE) != 0) {
