@@ -10,7 +10,7 @@
 
 enum { FLOOR_CONTEXT = 512, AUTO_CONTEXT = 4096 };
 /* Code, libraries, stacks, allocator slack: measured, see docs/MEMORY.md. */
-static const uint64_t RESERVE = 10 * 1024 * 1024, RESERVE_PER_THREAD = 400 * 1024;
+static const uint64_t RESERVE = 6 * 1024 * 1024, RESERVE_PER_THREAD = 256 * 1024;
 /* Shares of what is above the floor that context and batch may take when weights have to leave memory for them. */
 enum { CONTEXT_SHARE = 4, BATCH_SHARE = 8 };
 
@@ -27,12 +27,14 @@ static uint64_t scratch_bytes(const Model *m, int context, int T) {
     uint64_t ropes = (uint64_t)m->n_ropes * th_scratch_f32_size((size_t)T * (size_t)hp->n_rot);
     int n = th_min_int(T, th_model_logit_rows(m));
     uint64_t head = th_scratch_f32_size((size_t)n * (size_t)hp->n_embd) + th_prepare_scratch(hp->n_embd, n);
-    return th_vm_rounded(stream + th_max_size(2 * stream + ropes + blocks, head), false);
+    uint64_t rows = th_scratch_size((size_t)T * sizeof(PassRow));
+    return th_vm_rounded(rows + stream + th_max_size(2 * stream + ropes + blocks, head), false);
 }
 
+/* Of all sessions, with their timelines of tokens. */
 static uint64_t state_bytes(const Model *m, int context, int batch) {
-    uint64_t bytes;
-    if (!th_size_mul(th_state_bytes(m, context, batch), (uint64_t)m->options.sessions, &bytes)) return UINT64_MAX / 4;
+    uint64_t bytes = th_state_bytes(m, context, batch) + (uint64_t)context * sizeof(int32_t);
+    if (!th_size_mul(bytes, (uint64_t)m->options.sessions, &bytes)) return UINT64_MAX / 4;
     return bytes;
 }
 

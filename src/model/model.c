@@ -61,10 +61,6 @@ static bool check_cache(const Model *m, Err *err) {
 
 /* What load would otherwise take from the arena: now, so that the plan can count it. */
 static bool take_tables(Model *m, Err *err) {
-    size_t rows = (size_t)(m->options.batch > 0 ? m->options.batch : AUTO_BATCH);
-    rows = th_max_size(th_min_size(rows, MOST_BATCH), (size_t)m->options.sessions);
-    m->rows = th_arena_array(&m->arena, rows, sizeof *m->rows, err);
-    if (!m->rows) return false;
     for (int i = 0; i < MAX_ROPES; i++) {
         m->rope_freq[i] = th_arena_array(&m->arena, (size_t)m->hp.n_rot / 2 + 1, sizeof(double), err);
         if (!m->rope_freq[i]) return false;
@@ -140,9 +136,13 @@ bool th_model_load(Model *m, const ModelPlan *plan, Err *err) {
     if (!th_budget_take(m->budget, MEM_RESERVE, plan->reserve, err)) return false;
     m->reserve = plan->reserve;
     if (!th_pool_open(&m->pool, m->threads, err)) return false;
-    m->scratch = (Scratch){.bytes = (size_t)plan->scratch};
-    m->scratch.base = th_vm_alloc(m->budget, MEM_SCRATCH, m->scratch.bytes, false, err);
-    if (!m->scratch.base || !th_weights_load(m->ws, err) || !make_ropes(m, err)) return false;
+    m->scratch_bytes = (size_t)plan->scratch;
+    m->scratch_memory = th_vm_alloc(m->budget, MEM_SCRATCH, m->scratch_bytes, false, err);
+    if (!m->scratch_memory) return false;
+    size_t rows = th_scratch_size((size_t)m->batch * sizeof *m->rows);
+    m->rows = m->scratch_memory;
+    m->scratch = (Scratch){.base = (char *)m->scratch_memory + rows, .bytes = m->scratch_bytes - rows};
+    if (!th_weights_load(m->ws, err) || !make_ropes(m, err)) return false;
     resolve_norms(m);
     return true;
 }
@@ -151,7 +151,7 @@ void th_model_close(Model *m) {
     if (!m->budget) return;
     th_weights_close(m->ws);
     th_pool_close(m->pool);
-    if (m->scratch.base) th_vm_free(m->budget, MEM_SCRATCH, m->scratch.base, m->scratch.bytes, false);
+    if (m->scratch_memory) th_vm_free(m->budget, MEM_SCRATCH, m->scratch_memory, m->scratch_bytes, false);
     if (m->reserve) th_budget_give(m->budget, MEM_RESERVE, m->reserve);
     th_arena_free(&m->arena);
     *m = (Model){0};

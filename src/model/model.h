@@ -33,7 +33,9 @@ struct Model {
     double *rope_freq[MAX_ROPES];
     int n_ropes;
     int context, batch, threads; /* batch: most rows of one pass, at least options.sessions */
-    Scratch scratch;
+    Scratch scratch;         /* what the rows leave of scratch_memory */
+    void *scratch_memory;
+    size_t scratch_bytes;
     uint64_t reserve;        /* entered in the budget by load */
     PassRow *rows;           /* [batch] */
     RouteStats route_stats;
@@ -50,7 +52,8 @@ typedef struct ModelPlan {
 } ModelPlan;
 
 /* Steps of opening; each may be the last. bind reads no weight bytes; plan is pure; load takes the memory. extra:
- * bytes of the budget that others will take (tokenizer, session objects, logits: th_model_logit_rows x V floats). */
+ * bytes of the budget that others will take (tokenizer, session objects, logits: th_model_logit_rows x V floats). What
+ * grows with the context is counted here: beside their state, sessions get 4 bytes for each token of their timelines. */
 bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err);
 bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err); /* true with fits == false below the floor */
 bool th_model_load(Model *m, const ModelPlan *plan, Err *err);

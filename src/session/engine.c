@@ -189,19 +189,17 @@ static bool open_file(Engine *e, const char *path, const ThimbleModelOptions *o,
 }
 
 /* What a session, scoring and the tokenizer need beside the model. */
-static uint64_t extra_bytes(const Engine *e, int context) {
+static uint64_t extra_bytes(const Engine *e) {
     const Model *m = &e->model;
     uint64_t vocab = (uint64_t)m->hp.n_vocab;
-    uint64_t sessions = (uint64_t)m->options.sessions * th_session_own_bytes(context, m->hp.n_vocab);
+    uint64_t sessions = (uint64_t)m->options.sessions * th_session_own_bytes(0, m->hp.n_vocab); /* the plan counts timelines */
     return th_vocab_bytes(&e->gguf) + sessions + (uint64_t)th_model_logit_rows(m) * vocab * sizeof(float) + 64 * TH_KIB;
 }
-
-static int largest_context(const Model *m) { return m->options.context ? m->options.context : th_min_int(m->hp.n_ctx_train, 4096); }
 
 static bool bind_and_plan(Engine *e, const ModelOptions *resolved, Err *err) {
     if (!th_model_bind(&e->model, &e->gguf, &e->budget, resolved, err)) return false;
     e->has_model = true;
-    return th_model_plan(&e->model, extra_bytes(e, largest_context(&e->model)), &e->plan, err);
+    return th_model_plan(&e->model, extra_bytes(e), &e->plan, err);
 }
 
 static bool refuse(const Engine *e, Err *err) {
