@@ -224,8 +224,8 @@ static bool read_file(Loader *l, Window *w, Arena *scratch, bool split, Err *err
     bool first = g->n_shards == 1;
     ShardInfo *s = &l->shards[g->n_shards - 1];
     KvTable table = {0};
-    uint32_t version;
-    uint64_t n_tensors, n_kv;
+    uint32_t version = 0;
+    uint64_t n_tensors = 0, n_kv = 0;
     if (!read_header(w, &version, &n_tensors, &n_kv, err)) return false;
     if (!read_kvs(w, first ? &g->arena : scratch, n_kv, &table, err)) return false;
     if (!find_alignment(&table, &s->alignment, err)) return false;

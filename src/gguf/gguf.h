@@ -20,9 +20,9 @@ typedef struct GgufKv {
     uint32_t type;
     uint32_t element;   /* of an array */
     uint64_t count;     /* elements of an array, bytes of a string */
-    uint64_t offset;    /* of the value's payload in the first shard's file (arrays: first element, strings: first byte) */
+    uint64_t offset;    /* of the payload in the first shard's file: an array's first element, a text's first byte */
     uint64_t payload;   /* bytes of the payload */
-    union { uint64_t u; int64_t i; double f; } value; /* scalars; BOOL in u */
+    union { uint64_t u; int64_t i; double f; } value; /* scalars; BOOL (0 or 1) in u */
     const char *text;   /* short strings (<= 4096 bytes), with NUL behind; NULL: still in the file */
 } GgufKv;
 
@@ -49,7 +49,8 @@ typedef struct Gguf {
     bool legacy_q2_0;    /* id 42 tensors hold 34-byte blocks and were taken as PQ2_0 */
 } Gguf;
 
-/* path: file, any shard, or folder of exactly one set. E_IO, E_FORMAT, E_UNSUPPORTED (foreign tensor type, big-endian). */
+/* path: file, any shard, or the folder of exactly one set (or, without a set, of one file). E_IO, E_FORMAT,
+ * E_UNSUPPORTED (foreign tensor type, big-endian, other version), E_ARG (a folder that holds several). */
 bool th_gguf_open(Gguf *g, const char *path, Budget *budget, Err *err);
 /* One file as it is, without looking for the other shards of its set (tests, the container verdict). */
 bool th_gguf_open_single(Gguf *g, const char *path, Budget *budget, Err *err);
@@ -77,7 +78,8 @@ bool th_gguf_get_reals(const Gguf *g, const char *key, size_t n, size_t slack, d
 bool th_gguf_read_text(const Gguf *g, const GgufKv *kv, Arena *arena, Str *out, Err *err);
 /* out[count] slices into one block of the arena that holds the payload. */
 bool th_gguf_read_strings(const Gguf *g, const GgufKv *kv, Arena *arena, Str **out, Err *err);
-bool th_gguf_read_ints(const Gguf *g, const GgufKv *kv, Arena *arena, int64_t min, int64_t max, int32_t **out, Err *err);
+bool th_gguf_read_ints(const Gguf *g, const GgufKv *kv, Arena *arena, int64_t min, int64_t max, int32_t **out,
+                       Err *err);
 bool th_gguf_read_reals(const Gguf *g, const GgufKv *kv, Arena *arena, float **out, Err *err);
 const char *th_gguf_type_name(uint32_t type);
 const char *th_gguf_file_type_name(int64_t file_type); /* "Q4_K_M"; NULL: unknown */

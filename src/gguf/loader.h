@@ -34,7 +34,7 @@ bool th_loader_settle(Loader *l, Err *err);
 typedef struct GgufNumber {
     enum { NUMBER_SIGNED, NUMBER_UNSIGNED, NUMBER_REAL } kind;
     int64_t i;
-    uint64_t u;
+    uint64_t u; /* of a real: its bits */
     double f;
 } GgufNumber;
 GgufNumber th_gguf_decode(uint32_t type, const unsigned char *p);

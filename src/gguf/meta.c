@@ -46,7 +46,7 @@ GgufNumber th_gguf_decode(uint32_t type, const unsigned char *p) {
     case GGUF_F32:
         bits = th_load_u32(p);
         memcpy(&f, &bits, sizeof f);
-        x = (GgufNumber){.kind = NUMBER_REAL, .f = (double)f};
+        x = (GgufNumber){.kind = NUMBER_REAL, .u = bits, .f = (double)f};
         break;
     case GGUF_F64:
         x.kind = NUMBER_REAL;
@@ -131,7 +131,7 @@ static bool compare_element(void *to, uint64_t index, GgufNumber x, Err *err) {
     Same *same = to;
     if (index == 0) *same = (Same){x, true};
     const GgufNumber *a = &same->first;
-    same->equal = same->equal && a->i == x.i && a->u == x.u && memcmp(&a->f, &x.f, sizeof x.f) == 0;
+    same->equal = same->equal && a->i == x.i && a->u == x.u; /* of reals, u is the bits */
     return true;
 }
 

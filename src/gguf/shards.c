@@ -49,11 +49,14 @@ static bool add_shard(Loader *l, const char *first, size_t prefix, int64_t no, i
 static bool check_total(const Loader *l, Err *err) {
     int64_t said = l->shards[0].split_tensors;
     if (said == (int64_t)l->g->n_tensors) return true;
-    if (said < 0) return th_fail(err, THIMBLE_E_FORMAT, "the key split.tensors.count is missing in the first shard");
-    return th_fail(err, THIMBLE_E_FORMAT,
-                   "split.tensors.count says %lld tensors, the %u shards hold %zu: one of them is damaged or belongs "
-                   "to another model",
-                   (long long)said, l->g->n_shards, l->g->n_tensors);
+    if (said < 0)
+        th_fail(err, THIMBLE_E_FORMAT, "the key split.tensors.count is missing in the first shard");
+    else
+        th_fail(err, THIMBLE_E_FORMAT,
+                "split.tensors.count says %lld tensors, the %u shards hold %zu: one of them is damaged or belongs to "
+                "another model",
+                (long long)said, l->g->n_shards, l->g->n_tensors);
+    return th_sniff_prefix(l->g->files[0].path, err);
 }
 
 /* The length of `path` without the suffix that no and count predict; 0 if it does not end in it. */

@@ -51,14 +51,14 @@ bool th_window_read(Window *w, void *out, size_t n, Err *err) {
 }
 
 bool th_window_u32(Window *w, uint32_t *out, Err *err) {
-    unsigned char bytes[4];
+    unsigned char bytes[4] = {0};
     if (!th_window_read(w, bytes, sizeof bytes, err)) return false;
     *out = th_load_u32(bytes);
     return true;
 }
 
 bool th_window_u64(Window *w, uint64_t *out, Err *err) {
-    unsigned char bytes[8];
+    unsigned char bytes[8] = {0};
     if (!th_window_read(w, bytes, sizeof bytes, err)) return false;
     *out = th_load_u64(bytes);
     return true;
