@@ -53,6 +53,14 @@ void tap_result(Tap *t, bool good, const char *format, ...) {
 
 bool check_same_bits(float a, float b) { return th_f32_bits(a) == th_f32_bits(b) || (isnan(a) && isnan(b)); }
 
+uint64_t check_hash(uint64_t hash, const float *v, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = isnan(v[i]) ? 0x7FC00000 : th_f32_bits(v[i]);
+        for (int byte = 0; byte < 4; byte++) hash = (hash ^ (bits >> 8 * byte & 255)) * 0x100000001B3u;
+    }
+    return hash;
+}
+
 int check_isas(IsaSet out[MAX_ISA_SETS]) {
     static const char *const words[] = {"c", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "dotprod", "i8mm"};
     unsigned have = th_cpu_isa(), mask;
@@ -254,36 +262,45 @@ static bool near_exact(const Case *k, ActForm form) {
 static const int block_counts[] = {1, 2, 3, 5, 7, 9, 16, 33};
 static const int float_cols[] = {1, 7, 31, 32, 33, 63, 100, 255, 256, 1027};
 
-static void run_case(Case k, const Kernels *table, const IsaSet *isas, int n_isas, bool *good, uint64_t rng[4]) {
+/* One type against all instruction sets. */
+typedef struct TypeRun {
+    const Kernels *table;
+    const IsaSet *isas;
+    int n_isas;
+    bool good[MAX_ISA_SETS];
+    uint64_t rng[4], hash;
+} TypeRun;
+
+static void run_case(TypeRun *run, Case k) {
     uint32_t type = k.c->type;
-    const MatKernel *reference = table[0].mat[type];
-    open_case(&k, reference->act, table[0].act[reference->act], rng);
+    const MatKernel *reference = run->table[0].mat[type];
+    open_case(&k, reference->act, run->table[0].act[reference->act], run->rng);
     check_now("%s c, pattern %d, cols %d, rows %d, T %d", k.info->name, (int)k.pattern, k.cols, k.rows, k.T);
     multiply(&k, reference, k.want);
-    good[0] &= near_exact(&k, reference->act);
-    for (int i = 0; i < n_isas; i++) {
-        const MatKernel *m = table[i].mat[type];
+    run->hash = check_hash(run->hash, k.want, y_count(&k));
+    run->good[0] &= near_exact(&k, reference->act);
+    for (int i = 0; i < run->n_isas; i++) {
+        const MatKernel *m = run->table[i].mat[type];
         if (m->act != reference->act) {
             printf("# %s asks for another activation form than C\n", m->origin);
-            good[i] = false;
+            run->good[i] = false;
             continue;
         }
-        check_now("%s %s, pattern %d, cols %d, rows %d, T %d", k.info->name, isas[i].name, (int)k.pattern, k.cols,
+        check_now("%s %s, pattern %d, cols %d, rows %d, T %d", k.info->name, run->isas[i].name, (int)k.pattern, k.cols,
                   k.rows, k.T);
         multiply(&k, m, k.got);
-        good[i] &= same_outputs(&k, isas[i].name);
+        run->good[i] &= same_outputs(&k, run->isas[i].name);
         multiply_singly(&k, m, k.got);
-        good[i] &= same_outputs(&k, "row1");
+        run->good[i] &= same_outputs(&k, "row1");
     }
     close_case(&k);
 }
 
 static void check_one_type(const CheckType *c, const Kernels *table, const IsaSet *isas, int n_isas, Tap *tap) {
     const TypeInfo *info = th_type_info(c->type);
-    uint64_t rng[4];
-    bool good[MAX_ISA_SETS];
-    memset(good, true, sizeof good);
-    th_rng_seed(rng, c->type + 1);
+    TypeRun run = {.table = table, .isas = isas, .n_isas = n_isas, .hash = CHECK_HASH};
+    memset(run.good, true, sizeof run.good);
+    th_rng_seed(run.rng, c->type + 1);
     int n_cols = info->block == 1 ? (int)TH_COUNT(float_cols) : (int)TH_COUNT(block_counts);
     for (int i = 0; i < n_cols; i++) {
         for (int p = 0; p < N_PATTERNS; p++) {
@@ -291,7 +308,7 @@ static void check_one_type(const CheckType *c, const Kernels *table, const IsaSe
             k.cols = info->block == 1 ? float_cols[i] : block_counts[i] * (int)info->block;
             k.rows = 1 + (i * 5 + p * 2) % 9;
             k.T = 1 + (i * 3 + p * 4) % 9;
-            run_case(k, table, isas, n_isas, good, rng);
+            run_case(&run, k);
         }
     }
     for (int shape = 0; shape < 81; shape++) {
@@ -299,14 +316,16 @@ static void check_one_type(const CheckType *c, const Kernels *table, const IsaSe
         k.cols = info->block == 1 ? 96 + shape : 3 * (int)info->block;
         k.rows = 1 + shape / 9;
         k.T = 1 + shape % 9;
-        run_case(k, table, isas, n_isas, good, rng);
+        run_case(&run, k);
     }
     /* Tiles of many tokens and rows. */
     Case large = {.c = c, .info = info, .at_end = true, .rows = 19, .T = 37};
     large.cols = info->block == 1 ? 300 : 2 * (int)info->block;
-    run_case(large, table, isas, n_isas, good, rng);
+    run_case(&run, large);
     for (int i = 0; i < n_isas; i++)
-        tap_result(tap, good[i], "%s, %s: %s", info->name, isas[i].name, table[i].mat[c->type]->origin);
+        tap_result(tap, run.good[i], "%s, %s: %s", info->name, isas[i].name, table[i].mat[c->type]->origin);
+    tap_result(tap, run.hash == c->hash, "%s, c: the bits of every machine (0x%016llxu)", info->name,
+               (unsigned long long)run.hash);
 }
 
 /* ---- speed ------------------------------------------------------------------------------------------------------- */

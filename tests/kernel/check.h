@@ -36,6 +36,8 @@ typedef struct CheckType {
     int half_at[2]; /* byte offsets of binary16 scales in a block */
     /* Instead of half_at: turns random or patterned bytes of a block into a valid one. */
     void (*fix)(void *block, Pattern p, uint64_t rng[4]);
+    /* Hash of all that C computes here. C must not drift, nor differ between machines. */
+    uint64_t hash;
 } CheckType;
 
 uint16_t check_scale(Pattern p, uint64_t rng[4]); /* a binary16 scale */
@@ -59,6 +61,9 @@ void tap_result(Tap *t, bool good, const char *format, ...) TH_PRINTF(3, 4);
 void check_now(const char *format, ...) TH_PRINTF(1, 2);
 void check_trap(void);
 bool check_same_bits(float a, float b); /* NaN equals NaN */
+/* Continues a hash (start with CHECK_HASH) over values; every NaN counts alike. */
+#define CHECK_HASH 0xCBF29CE484222325u
+uint64_t check_hash(uint64_t hash, const float *v, size_t n);
 double check_seconds(void);
 
 #endif

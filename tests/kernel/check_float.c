@@ -20,9 +20,9 @@ static void fix_f32(void *block, Pattern p, uint64_t rng[4]) {
 
 int main(int argc, char **argv) {
     static const CheckType types[] = {
-        {TYPE_F32, 0, {0}, fix_f32},
-        {TYPE_F16, 0, {0}, fix_f16},
-        {TYPE_BF16, 0, {0}, fix_bf16},
+        {TYPE_F32, 0, {0}, fix_f32, 0x61b9035b22e14c4au},
+        {TYPE_F16, 0, {0}, fix_f16, 0xd8c3505a6f124b1du},
+        {TYPE_BF16, 0, {0}, fix_bf16, 0xaa6ab417c47c9571u},
     };
     return check_main(argc, argv, types, (int)TH_COUNT(types));
 }

@@ -15,7 +15,8 @@ static void fix_mxfp4(void *block, Pattern p, uint64_t rng[4]) {
 
 int main(int argc, char **argv) {
     static const CheckType types[] = {
-        {TYPE_MXFP4, 0, {0}, fix_mxfp4}, {TYPE_NVFP4, 0, {0}, NULL}, /* every scale byte of NVFP4 is finite */
+        {TYPE_MXFP4, 0, {0}, fix_mxfp4, 0xd590afd6805757e8u},
+        {TYPE_NVFP4, 0, {0}, NULL, 0x7ad5845e1da823b1u}, /* every scale byte of NVFP4 is finite */
     };
     return check_main(argc, argv, types, (int)TH_COUNT(types));
 }

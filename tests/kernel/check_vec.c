@@ -248,8 +248,10 @@ static double ulps(float got, double want) { return fabs((double)got - want) / f
 
 static void check_math(Tap *tap) {
     double worst_exp = 0, worst_silu = 0, worst_gelu = 0;
+    uint64_t hash = CHECK_HASH;
     for (int i = -200000; i <= 200000; i++) {
         float x = (float)i * 0.000437f;
+        hash = check_hash(hash, (float[3]){th_exp(x), th_silu(x), th_gelu(x)}, 3);
         if (x > -87) worst_exp = fmax(worst_exp, ulps(th_exp(x), exp((double)x)));
         double silu = (double)x / (1 + exp(-(double)x));
         double v = 0.7978845608028654 * ((double)x + 0.044715 * pow((double)x, 3)),
@@ -257,6 +259,7 @@ static void check_math(Tap *tap) {
         if (i && x > -80) worst_silu = fmax(worst_silu, ulps(th_silu(x), silu));
         if (i && x > -5) worst_gelu = fmax(worst_gelu, ulps(th_gelu(x), gelu));
     }
+    tap_result(tap, hash == 0x21b1039430531572u, "the bits of every machine (0x%016llxu)", (unsigned long long)hash);
     tap_result(tap, worst_exp < 0.7, "exp within 0.7 units (%.3f)", worst_exp);
     tap_result(tap, worst_silu < 2.5, "silu within 2.5 units (%.3f)", worst_silu);
     tap_result(tap, worst_gelu < 40, "gelu within 40 units above -5 (%.3f)", worst_gelu);
