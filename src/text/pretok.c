@@ -14,7 +14,8 @@
 /* ---- the table --------------------------------------------------------------------------- */
 
 /* Inside a class: white space. Then the classes themselves. */
-#define WS          "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
+#define WS "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
+
 #define SPACES      "[" WS "]"
 #define BLANK_TAIL  SPACES "+(?![^" WS "])|" SPACES "+"
 #define CTR         "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
@@ -135,10 +136,11 @@ struct Pretok {
     pcre2_match_context *limits;
     pcre2_code *code[REGEX_MAX];
     int n;
-    size_t translated; /* bytes of machine code, which the library maps itself */
+    size_t entered; /* bytes of machine code, which the library maps itself, and what one split takes */
 };
 
-enum { MEMORY_HEADER = 16, TRANSLATED_UNIT = 64 * 1024 };
+/* A split takes a few hundred bytes, or one backtracking frame for each rule where the library interprets. */
+enum { MEMORY_HEADER = 16, TRANSLATED_UNIT = 64 * 1024, SPLIT_BYTES = 2 * 1024, INTERPRETED_BYTES = 24 * 1024 };
 
 static void *library_alloc(size_t bytes, void *budget) {
     char *p =
@@ -158,7 +160,7 @@ static void library_free(void *memory, void *budget) {
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-static bool compile(Pretok *p, const char *regex, Err *err) {
+static bool compile(Pretok *p, const char *regex, size_t *translated, size_t *split, Err *err) {
     int number;
     size_t where;
     pcre2_compile_context *context = pcre2_compile_context_create(p->memory);
@@ -173,7 +175,8 @@ static bool compile(Pretok *p, const char *regex, Err *err) {
     size_t bytes = 0;
     if (pcre2_jit_compile(p->code[p->n], PCRE2_JIT_COMPLETE) == 0)
         pcre2_pattern_info(p->code[p->n], PCRE2_INFO_JITSIZE, &bytes);
-    p->translated += bytes;
+    *translated += bytes;
+    *split += bytes ? 0 : INTERPRETED_BYTES;
     p->n++;
     return true;
 }
@@ -193,14 +196,12 @@ bool th_pretok_open(Pretok **out, Str pre, Budget *budget, Err *err) {
     p->memory = pcre2_general_context_create(library_alloc, library_free, budget);
     p->limits = p->memory ? pcre2_match_context_create(p->memory) : NULL;
     bool ok = p->limits || th_fail(err, THIMBLE_E_NOMEM, "no memory for the pre-tokenizer");
-    for (int i = 0; ok && i < REGEX_MAX && rule->regex[i]; i++) ok = compile(p, rule->regex[i], err);
-    size_t translated = p->translated;
-    p->translated = 0;
-    if (ok && translated) {
-        translated = (size_t)th_align_up(translated, TRANSLATED_UNIT);
-        ok = th_budget_take(budget, MEM_METADATA, translated, err);
-        if (ok) p->translated = translated;
-    }
+    size_t translated = 0, split = SPLIT_BYTES;
+    for (int i = 0; ok && i < REGEX_MAX && rule->regex[i]; i++)
+        ok = compile(p, rule->regex[i], &translated, &split, err);
+    size_t entered = (size_t)th_align_up(translated, TRANSLATED_UNIT) + split;
+    ok = ok && th_budget_take(budget, MEM_METADATA, entered, err);
+    if (ok) p->entered = entered;
     if (!ok) {
         th_pretok_close(p);
         return false;
@@ -217,7 +218,7 @@ void th_pretok_close(Pretok *p) {
     for (int i = 0; i < p->n; i++) pcre2_code_free(p->code[i]);
     pcre2_match_context_free(p->limits);
     pcre2_general_context_free(p->memory);
-    th_budget_give(p->budget, MEM_METADATA, p->translated);
+    th_budget_give(p->budget, MEM_METADATA, p->entered);
     th_mem_free(p->budget, MEM_METADATA, p, sizeof *p);
 }
 
@@ -270,13 +271,18 @@ bool th_pretok_split(const Pretok *p, Str text, bool (*emit)(void *arg, Str piec
         n = (unsigned char)text.data[at] < 0x80 ? 1 : th_utf8_decode(text.data + at, text.len - at, &c);
         if (n == 0) return th_fail(err, THIMBLE_E_ARG, "byte %zu of the text is not UTF-8", at);
     }
+    if (text.len == 0) return true;
+    /* Not entered again: p holds an entry for it, so that splitting works in a full budget. */
+    Budget own;
+    th_budget_init(&own, UINT64_MAX);
+    pcre2_general_context *memory = pcre2_general_context_create(library_alloc, library_free, &own);
     Split s = {.p = p, .emit = emit, .arg = arg, .err = err};
-    bool ok = true;
-    for (int i = 0; ok && i < p->n; i++) {
-        s.match[i] = pcre2_match_data_create(1, p->memory);
-        ok = s.match[i] || th_fail(err, THIMBLE_E_NOMEM, "no memory for splitting text");
-    }
-    ok = ok && (text.len == 0 || split_piece(&s, 0, text));
+    bool ok = memory != NULL;
+    for (int i = 0; ok && i < p->n; i++) ok = (s.match[i] = pcre2_match_data_create(1, memory)) != NULL;
+    if (!ok) th_fail(err, THIMBLE_E_NOMEM, "no memory for splitting text");
+    ok = ok && split_piece(&s, 0, text);
     for (int i = 0; i < p->n; i++) pcre2_match_data_free(s.match[i]);
+    pcre2_general_context_free(memory);
+    th_budget_free(&own);
     return ok;
 }
