@@ -19,14 +19,16 @@ TH_INLINE float inverse_scale(uint32_t largest, float *d) {
     return 127.0f / max;
 }
 
-TH_INLINE __m512i magnitude(const float *x) { return _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi32(0x7FFFFFFF)); }
+TH_INLINE __m512i magnitude(const float *x) {
+    return _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi32(0x7FFFFFFF));
+}
 
 /* 64 codes of 64 values. */
 TH_INLINE __m512i codes64(const float *x, float inverse) {
     __m512 k = _mm512_set1_ps(inverse);
     __m128i q[4];
-    TH_UNROLL for (int i = 0; i < 4; i++)
-        q[i] = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16 * i), k)));
+    TH_UNROLL for (int i = 0; i < 4; i++) q[i] =
+        _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16 * i), k)));
     __m512i v = _mm512_inserti32x4(_mm512_castsi128_si512(q[0]), q[1], 1);
     return _mm512_inserti32x4(_mm512_inserti32x4(v, q[2], 2), q[3], 3);
 }
@@ -37,7 +39,8 @@ void th_act_q8_0_avx512(void *dst, const float *x, int cols) {
     char *q = dst, *d_part = q + th_act_q_bytes(cols), *s_part = d_part + th_act_d_bytes(ACT_Q8_0, cols);
     size_t blocks = (size_t)cols / 32;
     for (size_t b = 0; b < blocks; b++, x += 32) {
-        float d, inverse = inverse_scale(_mm512_reduce_max_epu32(_mm512_max_epu32(magnitude(x), magnitude(x + 16))), &d);
+        float d,
+            inverse = inverse_scale(_mm512_reduce_max_epu32(_mm512_max_epu32(magnitude(x), magnitude(x + 16))), &d);
         int32_t s = 0;
         if (inverse == 0) {
             memset(q + 32 * b, 0, 32);

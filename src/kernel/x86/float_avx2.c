@@ -1,5 +1,5 @@
-/* float_avx2.c: products with F32, F16 and BF16 weights: 32 lanes per (row, token) in four registers; two rows (one token) or
- * three tokens (one row) at once so that the chains of fused additions overlap. */
+/* float_avx2.c: products with F32, F16 and BF16 weights: 32 lanes per (row, token) in four registers; two rows (one
+ * token) or three tokens (one row) at once so that the chains of fused additions overlap. */
 #include "kernel/act.h"
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/lanes_avx2.h"
@@ -11,8 +11,9 @@ TH_INLINE size_t kind_bytes(FloatKind kind) { return kind == KIND_F32 ? 4 : 2; }
 /* 8 weights from i on; if not whole, only the first n of them are read and the others are zero. */
 TH_INLINE __m256 load_w(const char *row, FloatKind kind, int i, bool whole, int n) {
     const char *p = row + (size_t)i * kind_bytes(kind);
-    if (kind == KIND_F32) return whole ? _mm256_loadu_ps((const float *)(const void *)p)
-                                       : _mm256_maskload_ps((const float *)(const void *)p, first_lanes(n));
+    if (kind == KIND_F32)
+        return whole ? _mm256_loadu_ps((const float *)(const void *)p)
+                     : _mm256_maskload_ps((const float *)(const void *)p, first_lanes(n));
     __m128i h = whole ? _mm_loadu_si128((const __m128i *)(const void *)p) : load_few_u16(p, n);
     if (kind == KIND_F16) return _mm256_cvtph_ps(h);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
@@ -28,7 +29,8 @@ typedef struct FloatTile {
 
 enum { MAX_PRODUCTS = 3 }; /* of rows and tokens at once: 12 accumulators */
 
-TH_INLINE void float_step(__m256 acc[MAX_PRODUCTS][4], const FloatTile *f, FloatKind kind, int i, bool whole, int nr, int nt) {
+TH_INLINE void float_step(__m256 acc[MAX_PRODUCTS][4], const FloatTile *f, FloatKind kind, int i, bool whole, int nr,
+                          int nt) {
     TH_UNROLL for (int part = 0; part < 4; part++) {
         int at = i + 8 * part, left = f->cols - at;
         TH_UNROLL for (int r = 0; r < nr; r++) {

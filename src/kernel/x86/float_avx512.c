@@ -1,5 +1,5 @@
-/* float_avx512.c: products with F32, F16 and BF16 weights: 32 lanes per (row, token) in two registers, tiles of rows and tokens
- * so that the chains of fused additions overlap and a weight is widened once for several tokens. */
+/* float_avx512.c: products with F32, F16 and BF16 weights: 32 lanes per (row, token) in two registers, tiles of rows
+ * and tokens so that the chains of fused additions overlap and a weight is widened once for several tokens. */
 #include "kernel/act.h"
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/lanes_avx512.h"
@@ -48,12 +48,12 @@ TH_INLINE void float_step(__m512 *acc, const FloatTile *f, FloatKind kind, int i
 TH_INLINE void float_tile(const FloatTile *f, FloatKind kind, int nr, int nt) {
     __m512 acc[2 * MAX_PRODUCTS];
     int i = 0;
-    _Pragma("GCC unroll 24") for (int a = 0; a < 2 * nr * nt; a++) acc[a] = _mm512_setzero_ps();
+    TH_UNROLL for (int a = 0; a < 2 * nr * nt; a++) acc[a] = _mm512_setzero_ps();
     for (; i + 32 <= f->cols; i += 32) float_step(acc, f, kind, i, true, nr, nt);
     if (i < f->cols) float_step(acc, f, kind, i, false, nr, nt);
     TH_UNROLL for (int r = 0; r < nr; r++) {
-        TH_UNROLL for (int t = 0; t < nt; t++)
-            f->y[(size_t)t * f->y_stride + (size_t)r] = lanes32_sum(acc[2 * (r * nt + t)], acc[2 * (r * nt + t) + 1]);
+        TH_UNROLL for (int t = 0; t < nt; t++) f->y[(size_t)t * f->y_stride + (size_t)r] =
+            lanes32_sum(acc[2 * (r * nt + t)], acc[2 * (r * nt + t) + 1]);
     }
 }
 

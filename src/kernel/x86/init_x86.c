@@ -9,7 +9,9 @@ static void init_avx2(Kernels *k) {
     k->mat[TYPE_Q5_1] = &th_q5_1_avx2;
     k->mat[TYPE_Q8_0] = &th_q8_0_avx2;
     k->mat[TYPE_Q2_K] = &th_q2_k_avx2;
+    k->mat[TYPE_Q3_K] = &th_q3_k_avx2;
     k->mat[TYPE_Q4_K] = &th_q4_k_avx2;
+    k->mat[TYPE_Q5_K] = &th_q5_k_avx2;
     k->mat[TYPE_Q6_K] = &th_q6_k_avx2;
     k->mat[TYPE_F32] = &th_f32_avx2;
     k->mat[TYPE_F16] = &th_f16_avx2;
@@ -35,7 +37,9 @@ static void init_avx512vnni(Kernels *k) {
     k->mat[TYPE_Q5_1] = &th_q5_1_avx512vnni;
     k->mat[TYPE_Q8_0] = &th_q8_0_avx512vnni;
     k->mat[TYPE_Q2_K] = &th_q2_k_avx512vnni;
+    k->mat[TYPE_Q3_K] = &th_q3_k_avx512vnni;
     k->mat[TYPE_Q4_K] = &th_q4_k_avx512vnni;
+    k->mat[TYPE_Q5_K] = &th_q5_k_avx512vnni;
     k->mat[TYPE_Q6_K] = &th_q6_k_avx512vnni;
 }
 

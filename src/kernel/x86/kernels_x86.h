@@ -5,9 +5,11 @@
 #include "kernel/kernel.h"
 
 extern const MatKernel th_q4_0_avx2, th_q4_1_avx2, th_q5_0_avx2, th_q5_1_avx2, th_q8_0_avx2;
-extern const MatKernel th_q2_k_avx2, th_q4_k_avx2, th_q6_k_avx2;
-extern const MatKernel th_q4_0_avx512vnni, th_q4_1_avx512vnni, th_q5_0_avx512vnni, th_q5_1_avx512vnni, th_q8_0_avx512vnni;
-extern const MatKernel th_q2_k_avx512vnni, th_q4_k_avx512vnni, th_q6_k_avx512vnni;
+extern const MatKernel th_q2_k_avx2, th_q3_k_avx2, th_q4_k_avx2, th_q5_k_avx2, th_q6_k_avx2;
+extern const MatKernel th_q4_0_avx512vnni, th_q4_1_avx512vnni, th_q5_0_avx512vnni, th_q5_1_avx512vnni,
+    th_q8_0_avx512vnni;
+extern const MatKernel th_q2_k_avx512vnni, th_q3_k_avx512vnni, th_q4_k_avx512vnni, th_q5_k_avx512vnni,
+    th_q6_k_avx512vnni;
 
 extern const MatKernel th_f32_avx2, th_f16_avx2, th_bf16_avx2, th_f32_avx512, th_f16_avx512, th_bf16_avx512;
 extern const VecKernel th_vec_avx2, th_vec_avx512;

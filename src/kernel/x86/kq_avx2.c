@@ -1,11 +1,11 @@
 /* kq_avx2.c: K-quants with AVX2: panels of 8 rows (tile_avx2.h), one super-block of 256 columns at a time.
  *
- *   n = sum_g scale_g * sum(code * x)   - offset * m for types whose code is signed (Q6_K 32: stored unsigned)
+ *   n = sum_g scale_g * sum(code * x)   - offset * m for types whose code is signed (Q3_K 4, Q6_K 32: stored unsigned)
  *   m = sum_g min_g * sum(x)            by vpmaddwd on the activation's sums of 16; for Q6_K min_g is the scale
  *
  * How many products of pairs fit in 16 bits (32767), activations being at most 127:
- *   Q2_K 3*127*2 = 762, 4 steps (a group of 16)    Q4_K 15*127*2 = 3810, 8 steps 30480 (a group of 32)
- *   Q5_K 31*127*2 = 7874, 4 steps 31496            Q6_K 63*127*2 = 16002, 2 steps 32004 */
+ *   Q2_K 3*127*2 = 762, 4 steps (a group of 16)    Q3_K 7*127*2 = 1778, 4 steps                Q4_K 15*127*2 = 3810, 8
+ * steps 30480 (a group of 32) Q5_K 31*127*2 = 7874, 4 steps 31496            Q6_K 63*127*2 = 16002, 2 steps 32004 */
 #include "kernel/act.h"
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/tile_avx2.h"
@@ -28,7 +28,8 @@ typedef struct KqShape {
 } KqShape;
 
 /* nt tokens of one super-block: y[t] = fma(.., y[t]) for the panel's rows. */
-TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __m256i rows, bool first, int nt) {
+TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __m256i rows, bool first,
+                       int nt) {
     __m256i n[4], m[4];
     TH_UNROLL for (int t = 0; t < nt; t++) n[t] = m[t] = _mm256_setzero_si256();
     for (int k0 = 0; k0 < STEPS; k0 += s.run) {
@@ -37,11 +38,11 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
         TH_UNROLL for (int k = 0; k < s.run; k++) {
             TH_UNROLL for (int t = 0; t < nt; t++) {
                 const char *x = a.x + (size_t)t * a.stride + a.q_at + 4 * (size_t)(k0 + k);
-                sum[t] = _mm256_add_epi16(sum[t], _mm256_maddubs_epi16(p->q[k0 + k], broadcast32(x)));
+                sum[t] = in_order(_mm256_add_epi16(sum[t], _mm256_maddubs_epi16(p->q[k0 + k], broadcast32(x))));
             }
         }
-        TH_UNROLL for (int t = 0; t < nt; t++)
-            n[t] = _mm256_add_epi32(n[t], _mm256_madd_epi16(sum[t], p->scale[k0 * s.groups / STEPS]));
+        TH_UNROLL for (int t = 0; t < nt; t++) n[t] =
+            _mm256_add_epi32(n[t], _mm256_madd_epi16(sum[t], p->scale[k0 * s.groups / STEPS]));
     }
     TH_UNROLL for (int h = 0; h < 8; h++) {
         TH_UNROLL for (int t = 0; t < nt; t++) {
@@ -64,7 +65,8 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
     }
 }
 
-TH_INLINE void kq_tokens(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __m256i rows, bool first, int T) {
+TH_INLINE void kq_tokens(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __m256i rows, bool first,
+                         int T) {
     int t = 0;
     for (; t + 4 <= T; t += 4, a.x += 4 * a.stride, y += 4 * y_stride) kq_tile(p, s, a, y, y_stride, rows, first, 4);
     if (T - t >= 2) {
@@ -74,8 +76,8 @@ TH_INLINE void kq_tokens(const KqPanel *p, KqShape s, ActView a, float *y, size_
     if (T - t >= 1) kq_tile(p, s, a, y, y_stride, rows, first, 1);
 }
 
-TH_INLINE void kq_rows(KqShape s, float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride,
-                       int cols, int rows, int T) {
+TH_INLINE void kq_rows(KqShape s, float *y, size_t y_stride, const void *w, size_t stride, const void *x,
+                       size_t x_stride, int cols, int rows, int T) {
     size_t d_at = th_act_q_bytes(cols), s_at = d_at + th_act_d_bytes(ACT_Q8_K, cols);
     int pass = tokens_per_pass(x_stride, T);
     for (int t0 = 0; t0 < T; t0 += pass) {
@@ -128,6 +130,75 @@ TH_INLINE void unpack_q4_k(KqPanel *p, const Rows8 *r, size_t at) {
     }
 }
 
+/* ---- Q5_K */
+TH_INLINE void unpack_q5_k(KqPanel *p, const Rows8 *r, size_t at) {
+    __m256i v[4], high[8];
+    const __m256i low4 = bytes_of(0x0F), bit4 = bytes_of(0x10);
+    turn4(v, r, at);
+    p->d = low_f16(v[0]);
+    p->dmin = high_f16(v[0]);
+    unpack_scales6(p, v[1], v[2], v[3]);
+    turn4(high, r, at + 16);
+    turn4(high + 4, r, at + 32);
+    for (int c = 0; c < 4; c++) { /* as Q4_K; the fifth bits are now bits 0 and 1 of high's bytes */
+        TH_UNROLL for (int half = 0; half < 2; half++) {
+            turn4(v, r, at + 48 + (size_t)c * 32 + (size_t)half * 16);
+            TH_UNROLL for (int j = 0; j < 4; j++) {
+                __m256i h = high[4 * half + j], h0 = _mm256_slli_epi32(h, 4), h1 = _mm256_slli_epi32(h, 3);
+                __m256i v1 = _mm256_srli_epi32(v[j], 4), *q = p->q + 16 * c + 4 * half + j;
+                q[0] = _mm256_or_si256(_mm256_and_si256(v[j], low4), _mm256_and_si256(h0, bit4));
+                q[8] = _mm256_or_si256(_mm256_and_si256(v1, low4), _mm256_and_si256(h1, bit4));
+                high[4 * half + j] = _mm256_srli_epi32(h, 2);
+            }
+        }
+    }
+}
+
+/* Scales of 8 bits with their sign, four in each word, to the panel; they are what the sums of the activations meet,
+ * too. */
+TH_INLINE void signed_scales(KqPanel *p, const __m256i sc[4]) {
+    TH_UNROLL for (int h = 0; h < 8; h++) { /* the bytes into the high halves, then down with their sign */
+        __m256i pair = bytes_to_pair(sc[h / 2], 2 * (h % 2), 2 * (h % 2) + 1);
+        p->min[h] = _mm256_srai_epi16(_mm256_slli_epi16(pair, 8), 8);
+        p->scale[2 * h] = _mm256_blend_epi16(p->min[h], _mm256_slli_epi32(p->min[h], 16), 0xAA);
+        p->scale[2 * h + 1] = _mm256_blend_epi16(_mm256_srli_epi32(p->min[h], 16), p->min[h], 0xAA);
+    }
+}
+
+/* ---- Q3_K */
+TH_INLINE void unpack_q3_k(KqPanel *p, const Rows8 *r, size_t at) {
+    const __m256i low2 = bytes_of(3), low4 = bytes_of(0x0F), bits45 = bytes_of(0x30), bit2 = bytes_of(4);
+    const __m256i offset = bytes_of(32);
+    __m256i v[4], high[8], sc[4];
+    turn4(v, r, at + 94); /* the 12 bytes of scales begin in the middle of a word; the last ends in d */
+    p->d = high_f16(v[3]);
+    p->dmin = _mm256_setzero_ps();
+    __m256i s0 = join(v), s1 = join(v + 1), s2 = join(v + 2);
+    sc[0] = _mm256_or_si256(_mm256_and_si256(s0, low4), _mm256_and_si256(_mm256_slli_epi32(s2, 4), bits45));
+    sc[1] = _mm256_or_si256(_mm256_and_si256(s1, low4), _mm256_and_si256(_mm256_slli_epi32(s2, 2), bits45));
+    s0 = _mm256_srli_epi32(s0, 4);
+    s1 = _mm256_srli_epi32(s1, 4);
+    sc[2] = _mm256_or_si256(_mm256_and_si256(s0, low4), _mm256_and_si256(s2, bits45));
+    sc[3] = _mm256_or_si256(_mm256_and_si256(s1, low4), _mm256_and_si256(_mm256_srli_epi32(s2, 2), bits45));
+    TH_UNROLL for (int i = 0; i < 4; i++) sc[i] = _mm256_sub_epi8(sc[i], offset);
+    signed_scales(p, sc);
+    turn4(high, r, at);
+    turn4(high + 4, r, at + 16);
+    for (int i = 0; i < 4; i++) { /* 16 bytes: columns l .. l+15 of four groups in each half n */
+        int n = i / 2, l = i % 2 * 16;
+        turn4(v, r, at + 32 + 16 * (size_t)i);
+        TH_UNROLL for (int e = 0; e < 4; e++) { /* the third bits of this half are bits 0..3 of high's bytes */
+            __m256i h = high[l / 4 + e], *q = p->q + 32 * n + l / 4 + e;
+            high[l / 4 + e] = _mm256_srli_epi32(h, 4);
+            h = _mm256_slli_epi32(h, 2);
+            TH_UNROLL for (int j = 0; j < 4; j++) {
+                __m256i code = _mm256_and_si256(_mm256_srli_epi32(v[e], 2 * j), low2);
+                q[8 * j] = _mm256_or_si256(code, _mm256_and_si256(_mm256_srli_epi32(h, j), bit2));
+            }
+        }
+    }
+}
+
 /* ---- Q6_K */
 TH_INLINE void unpack_q6_k(KqPanel *p, const Rows8 *r, size_t at) {
     const __m256i low4 = bytes_of(0x0F), bits45 = bytes_of(0x30);
@@ -136,12 +207,7 @@ TH_INLINE void unpack_q6_k(KqPanel *p, const Rows8 *r, size_t at) {
     p->d = high_f16(lo[3]);
     p->dmin = _mm256_setzero_ps();
     turn4(sc, r, at + 192);
-    TH_UNROLL for (int h = 0; h < 8; h++) { /* the bytes into the high halves, then down with their sign */
-        __m256i pair = bytes_to_pair(sc[h / 2], 2 * (h % 2), 2 * (h % 2) + 1);
-        p->min[h] = _mm256_srai_epi16(_mm256_slli_epi16(pair, 8), 8);
-        p->scale[2 * h] = _mm256_blend_epi16(p->min[h], _mm256_slli_epi32(p->min[h], 16), 0xAA);
-        p->scale[2 * h + 1] = _mm256_blend_epi16(_mm256_srli_epi32(p->min[h], 16), p->min[h], 0xAA);
-    }
+    signed_scales(p, sc);
     for (int i = 0; i < 4; i++) { /* n = i / 2: a half of 128 weights; i % 2: which 16 of its 32 columns of bytes */
         size_t n = (size_t)i / 2, l = (size_t)i % 2 * 16;
         turn4(hi, r, at + 128 + 32 * n + l);
@@ -152,7 +218,8 @@ TH_INLINE void unpack_q6_k(KqPanel *p, const Rows8 *r, size_t at) {
                 __m256i h2 = k ? _mm256_srli_epi32(hi[j], 2) : hi[j];
                 __m256i *q = p->q + 32 * n + 8 * (size_t)k + l / 4 + j;
                 q[0] = _mm256_or_si256(_mm256_and_si256(lo[j], low4), _mm256_and_si256(h0, bits45));
-                q[16] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(lo[j], 4), low4), _mm256_and_si256(h2, bits45));
+                q[16] =
+                    _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(lo[j], 4), low4), _mm256_and_si256(h2, bits45));
             }
         }
     }
@@ -176,8 +243,8 @@ TH_INLINE void unpack_q2_k(KqPanel *p, const Rows8 *r, size_t at) {
         int n = i / 2, l = i % 2 * 16;
         turn4(v, r, at + 16 + 16 * (size_t)i);
         TH_UNROLL for (int j = 0; j < 4; j++) {
-            TH_UNROLL for (int e = 0; e < 4; e++)
-                p->q[32 * n + 8 * j + l / 4 + e] = _mm256_and_si256(_mm256_srli_epi32(v[e], 2 * j), low2);
+            TH_UNROLL for (int e = 0; e < 4; e++) p->q[32 * n + 8 * j + l / 4 + e] =
+                _mm256_and_si256(_mm256_srli_epi32(v[e], 2 * j), low2);
         }
     }
 }
@@ -187,7 +254,7 @@ static void q4_k_row1(float *y, const void *w, size_t stride, const void *x, int
     kq_rows(q4_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q4_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     kq_rows(q4_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q4_k_avx2 = {ACT_Q8_K, q4_k_row1, q4_k_rows, "kq_avx2"};
@@ -197,7 +264,7 @@ static void q6_k_row1(float *y, const void *w, size_t stride, const void *x, int
     kq_rows(q6_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q6_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     kq_rows(q6_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q6_k_avx2 = {ACT_Q8_K, q6_k_row1, q6_k_rows, "kq_avx2"};
@@ -207,7 +274,27 @@ static void q2_k_row1(float *y, const void *w, size_t stride, const void *x, int
     kq_rows(q2_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q2_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     kq_rows(q2_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q2_k_avx2 = {ACT_Q8_K, q2_k_row1, q2_k_rows, "kq_avx2"};
+
+static const KqShape q5_k = {176, 8, 4, 0, unpack_q5_k};
+static void q5_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q5_k, y, 0, w, stride, x, 0, cols, rows, 1);
+}
+static void q5_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+                      int rows, int T) {
+    kq_rows(q5_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+}
+const MatKernel th_q5_k_avx2 = {ACT_Q8_K, q5_k_row1, q5_k_rows, "kq_avx2"};
+
+static const KqShape q3_k = {110, 16, 4, 2, unpack_q3_k};
+static void q3_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q3_k, y, 0, w, stride, x, 0, cols, rows, 1);
+}
+static void q3_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+                      int rows, int T) {
+    kq_rows(q3_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+}
+const MatKernel th_q3_k_avx2 = {ACT_Q8_K, q3_k_row1, q3_k_rows, "kq_avx2"};

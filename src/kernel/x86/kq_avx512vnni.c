@@ -1,9 +1,11 @@
-/* kq_avx512vnni.c: K-quants with AVX-512 VNNI: panels of 16 rows (tile_avx512.h), one super-block of 256 columns at a time.
+/* kq_avx512vnni.c: K-quants with AVX-512 VNNI: panels of 16 rows (tile_avx512.h), one super-block of 256 columns at a
+ * time.
  *
  * vpdpbusd multiplies unsigned weight codes with signed activations and never saturates, so every sum is exact:
  *
  *   n = sum_g scale_g * sum(code * x)   - offset * m for types whose code is signed (Q3_K 4, Q6_K 32: stored unsigned)
- *   m = sum_g min_g * sum(x)            by vpdpwssd on the activation's sums of 16; for Q6_K and Q3_K min_g is the scale
+ *   m = sum_g min_g * sum(x)            by vpdpwssd on the activation's sums of 16; for Q6_K and Q3_K min_g is the
+ * scale
  *
  * Bounds: |n| <= 63*15*127*256 (Q4_K), 128*63*127*256 (Q6_K): below 2^31. */
 #include "kernel/act.h"
@@ -27,9 +29,10 @@ typedef struct KqShape {
     void (*unpack)(KqPanel *p, const Rows16 *r, size_t at);
 } KqShape;
 
-/* nt tokens of one super-block: y[t] = fma(.., y[t]) for the panel's rows. Few tokens take turns between several sums each:
- * one sum alone would wait for vpdpbusd's latency at every step. */
-TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __mmask16 rows, bool first, int nt) {
+/* nt tokens of one super-block: y[t] = fma(.., y[t]) for the panel's rows. Few tokens take turns between several sums
+ * each: one sum alone would wait for vpdpbusd's latency at every step. */
+TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __mmask16 rows, bool first,
+                       int nt) {
     const int ways = s.groups == 1 ? 8 / nt : nt == 1 ? 2 : 1;
     __m512i n[8], m[8];
     TH_UNROLL for (int t = 0; t < nt; t++) n[t] = m[t] = _mm512_setzero_si512();
@@ -40,18 +43,20 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
             TH_UNROLL for (int k = 0; k < RUN; k++) {
                 TH_UNROLL for (int t = 0; t < nt; t++) {
                     const char *x = a.x + (size_t)t * a.stride + a.q_at + 4 * (size_t)(k0 + k);
-                    sum[t * ways + k % ways] = _mm512_dpbusd_epi32(sum[t * ways + k % ways], p->q[k0 + k], broadcast32(x));
+                    sum[t * ways + k % ways] =
+                        _mm512_dpbusd_epi32(sum[t * ways + k % ways], p->q[k0 + k], broadcast32(x));
                 }
             }
         }
         TH_UNROLL for (int t = 0; t < nt; t++) {
             TH_UNROLL for (int i = 1; i < ways; i++) sum[t * ways] = _mm512_add_epi32(sum[t * ways], sum[t * ways + i]);
-            n[t] = s.groups == 1 ? sum[t * ways] : _mm512_add_epi32(n[t], _mm512_mullo_epi32(sum[t * ways], p->scale[g]));
+            n[t] =
+                s.groups == 1 ? sum[t * ways] : _mm512_add_epi32(n[t], _mm512_mullo_epi32(sum[t * ways], p->scale[g]));
         }
     }
     TH_UNROLL for (int h = 0; h < 8; h++) {
-        TH_UNROLL for (int t = 0; t < nt; t++)
-            m[t] = _mm512_dpwssd_epi32(m[t], p->min[h], broadcast32(a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)h));
+        TH_UNROLL for (int t = 0; t < nt; t++) m[t] =
+            _mm512_dpwssd_epi32(m[t], p->min[h], broadcast32(a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)h));
     }
     TH_UNROLL for (int t = 0; t < nt; t++) {
         __m512 dx = _mm512_castsi512_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at));
@@ -68,7 +73,8 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
     }
 }
 
-TH_INLINE void kq_tokens(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __mmask16 rows, bool first, int T) {
+TH_INLINE void kq_tokens(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __mmask16 rows, bool first,
+                         int T) {
     int t = 0;
     for (; t + 8 <= T; t += 8, a.x += 8 * a.stride, y += 8 * y_stride) kq_tile(p, s, a, y, y_stride, rows, first, 8);
     if (T - t >= 4) {
@@ -82,8 +88,8 @@ TH_INLINE void kq_tokens(const KqPanel *p, KqShape s, ActView a, float *y, size_
     if (T - t >= 1) kq_tile(p, s, a, y, y_stride, rows, first, 1);
 }
 
-TH_INLINE void kq_rows(KqShape s, float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride,
-                       int cols, int rows, int T) {
+TH_INLINE void kq_rows(KqShape s, float *y, size_t y_stride, const void *w, size_t stride, const void *x,
+                       size_t x_stride, int cols, int rows, int T) {
     size_t d_at = th_act_q_bytes(cols), s_at = d_at + th_act_d_bytes(ACT_Q8_K, cols);
     int pass = tokens_per_pass(x_stride, T);
     for (int t0 = 0; t0 < T; t0 += pass) {
@@ -141,10 +147,99 @@ static void q4_k_row1(float *y, const void *w, size_t stride, const void *x, int
     kq_rows(q4_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q4_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     kq_rows(q4_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q4_k_avx512vnni = {ACT_Q8_K, q4_k_row1, q4_k_rows, "kq_avx512vnni"};
+
+/* ---- Q5_K */
+TH_INLINE void unpack_q5_k(KqPanel *p, const Rows16 *r, size_t at) {
+    __m512i v[4], high[8];
+    const __m512i low4 = bytes_of(0x0F), bit4 = bytes_of(0x10);
+    turn4(v, r, at);
+    p->d = low_f16(v[0]);
+    p->dmin = high_f16(v[0]);
+    unpack_scales6(p, v[1], v[2], v[3]);
+    turn4(high, r, at + 16);
+    turn4(high + 4, r, at + 32);
+    for (int c = 0; c < 4; c++) { /* as Q4_K; the fifth bits are now bits 0 and 1 of high's bytes */
+        TH_UNROLL for (int half = 0; half < 2; half++) {
+            turn4(v, r, at + 48 + (size_t)c * 32 + (size_t)half * 16);
+            TH_UNROLL for (int j = 0; j < 4; j++) {
+                __m512i h = high[4 * half + j], h0 = _mm512_slli_epi32(h, 4), h1 = _mm512_slli_epi32(h, 3);
+                __m512i v1 = _mm512_srli_epi32(v[j], 4), *q = p->q + 16 * c + 4 * half + j;
+                q[0] = _mm512_or_si512(_mm512_and_si512(v[j], low4), _mm512_and_si512(h0, bit4));
+                q[8] = _mm512_or_si512(_mm512_and_si512(v1, low4), _mm512_and_si512(h1, bit4));
+                high[4 * half + j] = _mm512_srli_epi32(h, 2);
+            }
+        }
+    }
+}
+
+static const KqShape q5_k = {176, 8, 0, unpack_q5_k};
+static void q5_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q5_k, y, 0, w, stride, x, 0, cols, rows, 1);
+}
+static void q5_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+                      int rows, int T) {
+    kq_rows(q5_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+}
+const MatKernel th_q5_k_avx512vnni = {ACT_Q8_K, q5_k_row1, q5_k_rows, "kq_avx512vnni"};
+
+/* Scales of 8 bits with their sign, four in each word, to the panel; they are what the sums of the activations meet,
+ * too. */
+TH_INLINE void signed_scales(KqPanel *p, const __m512i sc[4]) {
+    TH_UNROLL for (int g = 0; g < 16; g++) {
+        __m512i v = _mm512_slli_epi32(sc[g / 4], 24 - 8 * ((unsigned)g % 4));
+        p->scale[g] = _mm512_srai_epi32(v, 24);
+    }
+    TH_UNROLL for (int h = 0; h < 8; h++) p->min[h] = _mm512_or_si512(
+        _mm512_slli_epi32(p->scale[2 * h + 1], 16), _mm512_and_si512(p->scale[2 * h], _mm512_set1_epi32(0xFFFF)));
+}
+
+/* ---- Q3_K */
+TH_INLINE void unpack_q3_k(KqPanel *p, const Rows16 *r, size_t at) {
+    const __m512i low2 = bytes_of(3), low4 = bytes_of(0x0F), bits45 = bytes_of(0x30), bit2 = bytes_of(4);
+    const __m512i offset = bytes_of(32);
+    __m512i v[4], high[8], sc[4];
+    turn4(v, r, at + 94); /* the 12 bytes of scales begin in the middle of a word; the last ends in d */
+    p->d = high_f16(v[3]);
+    p->dmin = _mm512_setzero_ps();
+    __m512i s0 = join(v), s1 = join(v + 1), s2 = join(v + 2);
+    sc[0] = _mm512_or_si512(_mm512_and_si512(s0, low4), _mm512_and_si512(_mm512_slli_epi32(s2, 4), bits45));
+    sc[1] = _mm512_or_si512(_mm512_and_si512(s1, low4), _mm512_and_si512(_mm512_slli_epi32(s2, 2), bits45));
+    s0 = _mm512_srli_epi32(s0, 4);
+    s1 = _mm512_srli_epi32(s1, 4);
+    sc[2] = _mm512_or_si512(_mm512_and_si512(s0, low4), _mm512_and_si512(s2, bits45));
+    sc[3] = _mm512_or_si512(_mm512_and_si512(s1, low4), _mm512_and_si512(_mm512_srli_epi32(s2, 2), bits45));
+    TH_UNROLL for (int i = 0; i < 4; i++) sc[i] = _mm512_sub_epi8(sc[i], offset);
+    signed_scales(p, sc);
+    turn4(high, r, at);
+    turn4(high + 4, r, at + 16);
+    for (int i = 0; i < 4; i++) { /* 16 bytes: columns l .. l+15 of four groups in each half n */
+        int n = i / 2, l = i % 2 * 16;
+        turn4(v, r, at + 32 + 16 * (size_t)i);
+        TH_UNROLL for (int e = 0; e < 4; e++) { /* the third bits of this half are bits 0..3 of high's bytes */
+            __m512i h = high[l / 4 + e], *q = p->q + 32 * n + l / 4 + e;
+            high[l / 4 + e] = _mm512_srli_epi32(h, 4);
+            h = _mm512_slli_epi32(h, 2);
+            TH_UNROLL for (unsigned j = 0; j < 4; j++) {
+                __m512i code = _mm512_and_si512(_mm512_srli_epi32(v[e], 2 * j), low2);
+                q[8 * j] = _mm512_or_si512(code, _mm512_and_si512(_mm512_srli_epi32(h, j), bit2));
+            }
+        }
+    }
+}
+
+static const KqShape q3_k = {110, 16, 2, unpack_q3_k};
+static void q3_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    kq_rows(q3_k, y, 0, w, stride, x, 0, cols, rows, 1);
+}
+static void q3_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
+                      int rows, int T) {
+    kq_rows(q3_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+}
+const MatKernel th_q3_k_avx512vnni = {ACT_Q8_K, q3_k_row1, q3_k_rows, "kq_avx512vnni"};
 
 /* ---- Q6_K */
 TH_INLINE void unpack_q6_k(KqPanel *p, const Rows16 *r, size_t at) {
@@ -154,13 +249,7 @@ TH_INLINE void unpack_q6_k(KqPanel *p, const Rows16 *r, size_t at) {
     p->d = high_f16(lo[3]);
     p->dmin = _mm512_setzero_ps();
     turn4(sc, r, at + 192);
-    TH_UNROLL for (int g = 0; g < 16; g++) {
-        __m512i v = _mm512_slli_epi32(sc[g / 4], 24 - 8 * ((unsigned)g % 4));
-        p->scale[g] = _mm512_srai_epi32(v, 24);
-    }
-    TH_UNROLL for (int h = 0; h < 8; h++)
-        p->min[h] = _mm512_or_si512(_mm512_slli_epi32(p->scale[2 * h + 1], 16),
-                                    _mm512_and_si512(p->scale[2 * h], _mm512_set1_epi32(0xFFFF)));
+    signed_scales(p, sc);
     for (int i = 0; i < 4; i++) { /* n = i / 2: a half of 128 weights; i % 2: which 16 of its 32 columns of bytes */
         size_t n = (size_t)i / 2, l = (size_t)i % 2 * 16;
         turn4(hi, r, at + 128 + 32 * n + l);
@@ -171,7 +260,8 @@ TH_INLINE void unpack_q6_k(KqPanel *p, const Rows16 *r, size_t at) {
                 __m512i h2 = k ? _mm512_srli_epi32(hi[j], 2) : hi[j];
                 __m512i *q = p->q + 32 * n + 8 * (size_t)k + l / 4 + j;
                 q[0] = _mm512_or_si512(_mm512_and_si512(lo[j], low4), _mm512_and_si512(h0, bits45));
-                q[16] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi32(lo[j], 4), low4), _mm512_and_si512(h2, bits45));
+                q[16] =
+                    _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi32(lo[j], 4), low4), _mm512_and_si512(h2, bits45));
             }
         }
     }
@@ -182,7 +272,7 @@ static void q6_k_row1(float *y, const void *w, size_t stride, const void *x, int
     kq_rows(q6_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q6_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     kq_rows(q6_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q6_k_avx512vnni = {ACT_Q8_K, q6_k_row1, q6_k_rows, "kq_avx512vnni"};
@@ -218,7 +308,7 @@ static void q2_k_row1(float *y, const void *w, size_t stride, const void *x, int
     kq_rows(q2_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q2_k_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     kq_rows(q2_k, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q2_k_avx512vnni = {ACT_Q8_K, q2_k_row1, q2_k_rows, "kq_avx512vnni"};

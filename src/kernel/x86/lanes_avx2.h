@@ -5,9 +5,7 @@
 #include <immintrin.h>
 
 #include "base/base.h"
-
-#define TH_INLINE static inline __attribute__((always_inline))
-#define TH_UNROLL _Pragma("GCC unroll 16")
+#include "kernel/x86/unroll.h"
 
 /* All ones in the first n lanes, for vmaskmovps; any n. */
 TH_INLINE __m256i first_lanes(int n) {

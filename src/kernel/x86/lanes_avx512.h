@@ -5,9 +5,7 @@
 #include <immintrin.h>
 
 #include "base/base.h"
-
-#define TH_INLINE static inline __attribute__((always_inline))
-#define TH_UNROLL _Pragma("GCC unroll 16")
+#include "kernel/x86/unroll.h"
 
 /* The first n lanes, 0 <= n; 16 and more: all. */
 TH_INLINE __mmask16 first_lanes(int n) { return n >= 16 ? (__mmask16)0xFFFF : n <= 0 ? 0 : (__mmask16)((1u << n) - 1); }

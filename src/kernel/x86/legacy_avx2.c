@@ -1,10 +1,10 @@
-/* legacy_avx2.c: blocks of 32 weights with AVX2: panels of 8 rows (tile_avx2.h), eight blocks at a time, words turned as
- * they lie (legacy_avx512vnni.c says why).
+/* legacy_avx2.c: blocks of 32 weights with AVX2: panels of 8 rows (tile_avx2.h), eight blocks at a time, words turned
+ * as they lie (legacy_avx512vnni.c says why).
  *
- * Codes of 4 and 5 bits are unsigned in the panel; the sum of a block's activations, from the prepared row, takes the offset
- * away again: n = sum(code * x) - offset * s. Q8_0 keeps its sign and multiplies |w| with x signed by w: |-128| is 128 as an
- * unsigned byte. How many products of pairs fit in 16 bits (32767), activations being at most 127:
- *   4 bits 15*127*2 = 3810, 8 steps 30480      5 bits 31*127*2 = 7874, 4 steps 31496      8 bits 128*127*2 = 32512, 1 step */
+ * Codes of 4 and 5 bits are unsigned in the panel; the sum of a block's activations, from the prepared row, takes the
+ * offset away again: n = sum(code * x) - offset * s. Q8_0 keeps its sign and multiplies |w| with x signed by w: |-128|
+ * is 128 as an unsigned byte. How many products of pairs fit in 16 bits (32767), activations being at most 127: 4 bits
+ * 15*127*2 = 3810, 8 steps 30480      5 bits 31*127*2 = 7874, 4 steps 31496      8 bits 128*127*2 = 32512, 1 step */
 #include "kernel/act.h"
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/tile_avx2.h"
@@ -33,8 +33,9 @@ TH_INLINE void legacy_block(__m256i n[4], const __m256i q[8], LegacyShape s, con
         TH_UNROLL for (int k = k0; k < k0 + s.run; k++) {
             TH_UNROLL for (int t = 0; t < nt; t++) {
                 __m256i v = broadcast32(x + (size_t)t * x_stride + 4 * (size_t)k);
-                __m256i pairs = s.run == 1 ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(v, q[k])) : _mm256_maddubs_epi16(q[k], v);
-                sum[t] = _mm256_add_epi16(sum[t], pairs);
+                __m256i pairs =
+                    s.run == 1 ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(v, q[k])) : _mm256_maddubs_epi16(q[k], v);
+                sum[t] = s.run == 1 ? pairs : in_order(_mm256_add_epi16(sum[t], pairs));
             }
         }
         TH_UNROLL for (int t = 0; t < nt; t++) n[t] = _mm256_add_epi32(n[t], _mm256_madd_epi16(sum[t], ones));
@@ -47,8 +48,8 @@ TH_INLINE void legacy_tile(const LegacyPanel *p, LegacyShape s, ActView a, float
     /* Seen as two 16-bit halves the sum s lies in the lower one (|s| <= 4064), so one vpmaddwd gives -offset * s. */
     const __m256i offset = _mm256_set1_epi32(-s.offset & 0xFFFF);
     __m256 acc[4];
-    TH_UNROLL for (int t = 0; t < nt; t++)
-        acc[t] = first ? _mm256_setzero_ps() : _mm256_maskload_ps(y + (size_t)t * y_stride, rows);
+    TH_UNROLL for (int t = 0; t < nt; t++) acc[t] =
+        first ? _mm256_setzero_ps() : _mm256_maskload_ps(y + (size_t)t * y_stride, rows);
     for (int b = 0; b < nb; b++) {
         __m256i n[4];
         TH_UNROLL for (int t = 0; t < nt; t++) {
@@ -71,7 +72,8 @@ TH_INLINE void legacy_tile(const LegacyPanel *p, LegacyShape s, ActView a, float
 TH_INLINE void legacy_tokens(const LegacyPanel *p, LegacyShape s, ActView a, float *y, size_t y_stride, __m256i rows,
                              bool first, int nb, int T) {
     int t = 0;
-    for (; t + 4 <= T; t += 4, a.x += 4 * a.stride, y += 4 * y_stride) legacy_tile(p, s, a, y, y_stride, rows, first, nb, 4);
+    for (; t + 4 <= T; t += 4, a.x += 4 * a.stride, y += 4 * y_stride)
+        legacy_tile(p, s, a, y, y_stride, rows, first, nb, 4);
     if (T - t >= 2) {
         legacy_tile(p, s, a, y, y_stride, rows, first, nb, 2);
         t += 2, a.x += 2 * a.stride, y += 2 * y_stride;
@@ -110,19 +112,19 @@ TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void 
                 int nb = th_min_int(GROUP, blocks - b);
                 size_t at = (size_t)b * s.block_bytes;
                 prefetch_rows(w, stride, r0, at, (size_t)nb * s.block_bytes);
-                if (nb == GROUP) turn_words(word, &r, at, words);
-                else turn_tail(word, &r, at, (size_t)nb * s.block_bytes, words);
+                if (nb == GROUP)
+                    turn_words(word, &r, at, words);
+                else
+                    turn_tail(word, &r, at, (size_t)nb * s.block_bytes, words);
                 s.unpack(&p, word);
                 ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * BLOCK, d_at + (size_t)b * 4,
                              s_at + (size_t)b * 4};
-                legacy_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, nb, th_min_int(pass, T - t0));
+                legacy_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, nb,
+                              th_min_int(pass, T - t0));
             }
         }
     }
 }
-
-/* The word that begins in the middle of w[0]. */
-TH_INLINE __m256i join(const __m256i *w) { return _mm256_or_si256(_mm256_srli_epi32(w[0], 16), _mm256_slli_epi32(w[1], 16)); }
 
 /* A word of nibbles: weights 4j..4j+3 are the low ones, 16+4j.. the high ones. */
 TH_INLINE void split_nibbles(__m256i q[8], int j, __m256i v) {
@@ -134,7 +136,8 @@ TH_INLINE void split_nibbles(__m256i q[8], int j, __m256i v) {
 TH_INLINE void add_fifth_bits(__m256i q[8], __m256i high) {
     const __m256i bits0 = _mm256_set1_epi32(0x08040201), bits4 = _mm256_set1_epi32((int)0x80402010u);
     TH_UNROLL for (int j = 0; j < 8; j++) {
-        __m256i bit = j % 2 ? bits4 : bits0, is = _mm256_cmpeq_epi8(_mm256_and_si256(byte_to_all(high, j / 2), bit), bit);
+        __m256i bit = j % 2 ? bits4 : bits0,
+                is = _mm256_cmpeq_epi8(_mm256_and_si256(byte_to_all(high, j / 2), bit), bit);
         q[j] = _mm256_or_si256(q[j], _mm256_and_si256(is, bytes_of(16)));
     }
 }
@@ -189,7 +192,7 @@ static void q4_0_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q4_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q4_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q4_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q4_0_avx2 = {ACT_Q8_0, q4_0_row1, q4_0_rows, "legacy_avx2"};
@@ -199,7 +202,7 @@ static void q4_1_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q4_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q4_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q4_1, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q4_1_avx2 = {ACT_Q8_0, q4_1_row1, q4_1_rows, "legacy_avx2"};
@@ -209,7 +212,7 @@ static void q5_0_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q5_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q5_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q5_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q5_0_avx2 = {ACT_Q8_0, q5_0_row1, q5_0_rows, "legacy_avx2"};
@@ -219,7 +222,7 @@ static void q5_1_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q5_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q5_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q5_1, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q5_1_avx2 = {ACT_Q8_0, q5_1_row1, q5_1_rows, "legacy_avx2"};
@@ -229,7 +232,7 @@ static void q8_0_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q8_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q8_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q8_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q8_0_avx2 = {ACT_Q8_0, q8_0_row1, q8_0_rows, "legacy_avx2"};

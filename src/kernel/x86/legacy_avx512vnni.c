@@ -1,17 +1,25 @@
-/* legacy_avx512vnni.c: blocks of 32 weights with AVX-512 VNNI: panels of 16 rows (tile_avx512.h), eight blocks at a time.
+/* legacy_avx512vnni.c: blocks of 32 weights with AVX-512 VNNI: panels of 16 rows (tile_avx512.h), eight blocks at a
+ * time.
  *
- * These blocks are 18, 20, 22, 24 or 34 bytes long, so weights do not begin at multiples of four. Eight blocks always fill
- * whole 32-bit words though: the words of a row are turned as they lie, and where a block begins in the middle of a word
- * its weights are joined from two neighbouring words. That is cheaper than loading each block by itself, and the scales
- * come along without a load of their own.
+ * These blocks are 18, 20, 22, 24 or 34 bytes long, so weights do not begin at multiples of four. Eight blocks always
+ * fill whole 32-bit words though: the words of a row are turned as they lie, and where a block begins in the middle of
+ * a word its weights are joined from two neighbouring words. That is cheaper than loading each block by itself, and the
+ * scales come along without a load of their own.
  *
- * Codes are unsigned in the panel (Q8_0 plus 128, so -128 is 0); the sum of a block's activations, from the prepared row,
- * takes the offset away again: n = sum(code * x) - offset * s. All of it is exact; |n| < 255*127*32 + 128*127*32. */
+ * Codes are unsigned in the panel (Q8_0 plus 128, so -128 is 0); the sum of a block's activations, from the prepared
+ * row, takes the offset away again: n = sum(code * x) - offset * s. All of it is exact; |n| < 255*127*32 + 128*127*32.
+ */
 #include "kernel/act.h"
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/tile_avx512.h"
 
-enum { BLOCK = 32, GROUP = 8, GROUP_COLS = BLOCK * GROUP, MAX_GROUP_BYTES = 34 * GROUP, MAX_WORDS = MAX_GROUP_BYTES / 4 };
+enum {
+    BLOCK = 32,
+    GROUP = 8,
+    GROUP_COLS = BLOCK * GROUP,
+    MAX_GROUP_BYTES = 34 * GROUP,
+    MAX_WORDS = MAX_GROUP_BYTES / 4
+};
 
 typedef struct LegacyPanel {
     __m512i q[GROUP][8];
@@ -31,8 +39,8 @@ TH_INLINE void legacy_tile(const LegacyPanel *p, LegacyShape s, ActView a, float
     /* Seen as two 16-bit halves the sum s lies in the lower one (|s| <= 4064), so one vpmaddwd gives -offset * s. */
     const __m512i offset = _mm512_set1_epi32(-s.offset & 0xFFFF);
     __m512 acc[8];
-    TH_UNROLL for (int t = 0; t < nt; t++)
-        acc[t] = first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(rows, y + (size_t)t * y_stride);
+    TH_UNROLL for (int t = 0; t < nt; t++) acc[t] =
+        first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(rows, y + (size_t)t * y_stride);
     for (int b = 0; b < nb; b++) {
         __m512i n[8];
         TH_UNROLL for (int t = 0; t < nt; t++) {
@@ -60,7 +68,8 @@ TH_INLINE void legacy_tile(const LegacyPanel *p, LegacyShape s, ActView a, float
 TH_INLINE void legacy_tokens(const LegacyPanel *p, LegacyShape s, ActView a, float *y, size_t y_stride, __mmask16 rows,
                              bool first, int nb, int T) {
     int t = 0;
-    for (; t + 8 <= T; t += 8, a.x += 8 * a.stride, y += 8 * y_stride) legacy_tile(p, s, a, y, y_stride, rows, first, nb, 8);
+    for (; t + 8 <= T; t += 8, a.x += 8 * a.stride, y += 8 * y_stride)
+        legacy_tile(p, s, a, y, y_stride, rows, first, nb, 8);
     if (T - t >= 4) {
         legacy_tile(p, s, a, y, y_stride, rows, first, nb, 4);
         t += 4, a.x += 4 * a.stride, y += 4 * y_stride;
@@ -103,19 +112,19 @@ TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void 
                 int nb = th_min_int(GROUP, blocks - b);
                 size_t at = (size_t)b * s.block_bytes;
                 prefetch_rows(w, stride, r0, at, (size_t)nb * s.block_bytes);
-                if (nb == GROUP) turn_words(word, &r, at, words);
-                else turn_tail(word, &r, at, (size_t)nb * s.block_bytes, words);
+                if (nb == GROUP)
+                    turn_words(word, &r, at, words);
+                else
+                    turn_tail(word, &r, at, (size_t)nb * s.block_bytes, words);
                 s.unpack(&p, word);
                 ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * BLOCK, d_at + (size_t)b * 4,
                              s_at + (size_t)b * 4};
-                legacy_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, nb, th_min_int(pass, T - t0));
+                legacy_tokens(&p, s, a, y + (size_t)t0 * y_stride + r0, y_stride, mask, b == 0, nb,
+                              th_min_int(pass, T - t0));
             }
         }
     }
 }
-
-/* The word that begins in the middle of w[0]. */
-TH_INLINE __m512i join(const __m512i *w) { return _mm512_or_si512(_mm512_srli_epi32(w[0], 16), _mm512_slli_epi32(w[1], 16)); }
 
 /* A word of nibbles: weights 4j..4j+3 are the low ones, 16+4j.. the high ones. */
 TH_INLINE void split_nibbles(__m512i q[8], int j, __m512i v) {
@@ -183,7 +192,7 @@ static void q4_0_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q4_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q4_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q4_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q4_0_avx512vnni = {ACT_Q8_0, q4_0_row1, q4_0_rows, "legacy_avx512vnni"};
@@ -193,7 +202,7 @@ static void q4_1_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q4_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q4_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q4_1, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q4_1_avx512vnni = {ACT_Q8_0, q4_1_row1, q4_1_rows, "legacy_avx512vnni"};
@@ -203,7 +212,7 @@ static void q5_0_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q5_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q5_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q5_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q5_0_avx512vnni = {ACT_Q8_0, q5_0_row1, q5_0_rows, "legacy_avx512vnni"};
@@ -213,7 +222,7 @@ static void q5_1_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q5_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q5_1_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q5_1, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q5_1_avx512vnni = {ACT_Q8_0, q5_1_row1, q5_1_rows, "legacy_avx512vnni"};
@@ -223,7 +232,7 @@ static void q8_0_row1(float *y, const void *w, size_t stride, const void *x, int
     legacy_rows(q8_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
 static void q8_0_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride, int cols,
-                     int rows, int T) {
+                      int rows, int T) {
     legacy_rows(q8_0, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_q8_0_avx512vnni = {ACT_Q8_0, q8_0_row1, q8_0_rows, "legacy_avx512vnni"};

@@ -13,9 +13,7 @@
 #include <string.h>
 
 #include "base/base.h"
-
-#define TH_INLINE static inline __attribute__((always_inline))
-#define TH_UNROLL _Pragma("GCC unroll 16")
+#include "kernel/x86/unroll.h"
 
 typedef struct Rows8 {
     const uint8_t *p[8];
@@ -31,9 +29,9 @@ TH_INLINE __m256i rows8_mask(int r0, int rows) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(rows - r0), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* Ask for the bytes the next 8 rows have in the columns of this step. Read row by row they would be eight streams, each too
- * short for the processor to foresee; asked for in one go they are one stream (5 -> 30 GB/s). Prefetching reads nothing, so it
- * may run past the matrix. */
+/* Ask for the bytes the next 8 rows have in the columns of this step. Read row by row they would be eight streams, each
+ * too short for the processor to foresee; asked for in one go they are one stream (5 -> 30 GB/s). Prefetching reads
+ * nothing, so it may run past the matrix. */
 TH_INLINE void prefetch_rows(const void *w, size_t stride, int r0, size_t at, size_t bytes) {
     uintptr_t p = (uintptr_t)w + (size_t)(r0 + 8) * stride + 8 * at;
     for (size_t i = 0; i < 8 * bytes; i += 64) _mm_prefetch((const char *)(p + i), _MM_HINT_T0);
@@ -43,6 +41,12 @@ TH_INLINE __m256i broadcast32(const void *p) {
     int32_t v;
     memcpy(&v, p, 4);
     return _mm256_set1_epi32(v);
+}
+
+/* GCC would turn a run of additions into a tree and keep all products alive at once, in memory. */
+TH_INLINE __m256i in_order(__m256i v) {
+    __asm__("" : "+x"(v));
+    return v;
 }
 
 /* 16 bytes at `at` of rows e and 4+e, side by side. */
@@ -70,8 +74,8 @@ TH_INLINE __m256 low_f16(__m256i v) { return high_f16(_mm256_slli_epi32(v, 16));
 
 /* Byte i in all four places of each lane; bytes i and j as a pair of 16-bit numbers, unsigned. */
 TH_INLINE __m256i byte_to_all(__m256i v, int i) {
-    return _mm256_shuffle_epi8(v, _mm256_add_epi32(_mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0C0C0C0C, 0, 0x04040404,
-                                                                     0x08080808, 0x0C0C0C0C),
+    return _mm256_shuffle_epi8(v, _mm256_add_epi32(_mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0C0C0C0C, 0,
+                                                                     0x04040404, 0x08080808, 0x0C0C0C0C),
                                                    _mm256_set1_epi32(i * 0x01010101)));
 }
 TH_INLINE __m256i bytes_to_pair(__m256i v, int i, int j) {
@@ -81,6 +85,11 @@ TH_INLINE __m256i bytes_to_pair(__m256i v, int i, int j) {
                             _mm256_set1_epi32(i | j << 16)));
 }
 
+/* The word that begins in the middle of w[0]. */
+TH_INLINE __m256i join(const __m256i *w) {
+    return _mm256_or_si256(_mm256_srli_epi32(w[0], 16), _mm256_slli_epi32(w[1], 16));
+}
+
 /* How much of a prepared activation the caller of a token tile means. */
 typedef struct ActView {
     const char *x;           /* first token of the tile */
@@ -88,7 +97,8 @@ typedef struct ActView {
     size_t q_at, d_at, s_at; /* where this group's integers, scales and sums begin, from x */
 } ActView;
 
-/* Tokens whose prepared rows stay together in L2 (256 KiB on the older of these machines) while panels pass over them. */
+/* Tokens whose prepared rows stay together in L2 (256 KiB on the older of these machines) while panels pass over them.
+ */
 TH_INLINE int tokens_per_pass(size_t x_stride, int T) {
     size_t fit = (size_t)160 * 1024 / (x_stride ? x_stride : 1) & ~(size_t)3;
     return fit < 8 ? th_min_int(8, T) : fit > (size_t)T ? T : (int)fit;

@@ -5,9 +5,9 @@
  *
  *     q[k]   lane r = weights 4k .. 4k+3 of row r          (a panel of 256 columns: 64 registers, 4 KiB of L1)
  *
- * A dot product then needs no horizontal sum at all: four activations of a token are broadcast to all lanes straight from
- * memory and multiplied into sixteen accumulators. Scales, minima and the f32 step are vectors over rows as well. The cost
- * of turning is the same for one token or many; it is paid once per block of tokens.
+ * A dot product then needs no horizontal sum at all: four activations of a token are broadcast to all lanes straight
+ * from memory and multiplied into sixteen accumulators. Scales, minima and the f32 step are vectors over rows as well.
+ * The cost of turning is the same for one token or many; it is paid once per block of tokens.
  *
  * Rows beyond the last one are served by repeating the last row and are masked off when y is stored. */
 #ifndef THIMBLE_TILE_AVX512_H
@@ -17,9 +17,7 @@
 #include <string.h>
 
 #include "base/base.h"
-
-#define TH_INLINE static inline __attribute__((always_inline))
-#define TH_UNROLL _Pragma("GCC unroll 16")
+#include "kernel/x86/unroll.h"
 
 typedef struct Rows16 {
     const uint8_t *p[16];
@@ -35,9 +33,9 @@ TH_INLINE __mmask16 rows16_mask(int r0, int rows) {
     return rows - r0 >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (rows - r0)) - 1);
 }
 
-/* Ask for the bytes the next 16 rows have in the columns of this step. Read row by row they would be sixteen streams, each too
- * short for the processor to foresee; asked for in one go they are one stream (5 -> 30 GB/s). Prefetching reads nothing, so it
- * may run past the matrix. */
+/* Ask for the bytes the next 16 rows have in the columns of this step. Read row by row they would be sixteen streams,
+ * each too short for the processor to foresee; asked for in one go they are one stream (5 -> 30 GB/s). Prefetching
+ * reads nothing, so it may run past the matrix. */
 TH_INLINE void prefetch_rows(const void *w, size_t stride, int r0, size_t at, size_t bytes) {
     uintptr_t p = (uintptr_t)w + (size_t)(r0 + 16) * stride + 16 * at;
     for (size_t i = 0; i < 16 * bytes; i += 64) _mm_prefetch((const char *)(p + i), _MM_HINT_T0);
@@ -73,23 +71,33 @@ TH_INLINE __m512 high_f16(__m512i v) { return low_f16(_mm512_srli_epi32(v, 16));
 /* Byte i of each lane as a 32-bit number; byte i in all four places; bytes i and j as a
  * pair of 16-bit numbers. */
 TH_INLINE __m512i byte_to_i32(__m512i v, int i) {
-    return _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(_mm_add_epi32(_mm_setr_epi32((int)0x80808000u, (int)0x80808004u,
-                                                        (int)0x80808008u, (int)0x8080800Cu), _mm_set1_epi32(i))));
+    return _mm512_shuffle_epi8(
+        v, _mm512_broadcast_i32x4(
+               _mm_add_epi32(_mm_setr_epi32((int)0x80808000u, (int)0x80808004u, (int)0x80808008u, (int)0x8080800Cu),
+                             _mm_set1_epi32(i))));
 }
 TH_INLINE __m512i byte_to_all(__m512i v, int i) {
-    return _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(_mm_add_epi32(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0C0C0C0C),
-                                                                       _mm_set1_epi32(i * 0x01010101))));
+    return _mm512_shuffle_epi8(
+        v, _mm512_broadcast_i32x4(
+               _mm_add_epi32(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0C0C0C0C), _mm_set1_epi32(i * 0x01010101))));
 }
 TH_INLINE __m512i bytes_to_pair(__m512i v, int i, int j) {
-    return _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(_mm_add_epi32(_mm_setr_epi32((int)0x80008000u, (int)0x80048004u,
-                                                        (int)0x80088008u, (int)0x800C800Cu), _mm_set1_epi32(i | j << 16))));
+    return _mm512_shuffle_epi8(
+        v, _mm512_broadcast_i32x4(
+               _mm_add_epi32(_mm_setr_epi32((int)0x80008000u, (int)0x80048004u, (int)0x80088008u, (int)0x800C800Cu),
+                             _mm_set1_epi32(i | j << 16))));
+}
+
+/* The word that begins in the middle of w[0]. */
+TH_INLINE __m512i join(const __m512i *w) {
+    return _mm512_or_si512(_mm512_srli_epi32(w[0], 16), _mm512_slli_epi32(w[1], 16));
 }
 
 /* How much of a prepared activation the caller of a token tile means. */
 typedef struct ActView {
-    const char *x;                   /* first token of the tile */
-    size_t stride;                   /* bytes between tokens */
-    size_t q_at, d_at, s_at;         /* where this group's integers, scales and sums begin, from x */
+    const char *x;           /* first token of the tile */
+    size_t stride;           /* bytes between tokens */
+    size_t q_at, d_at, s_at; /* where this group's integers, scales and sums begin, from x */
 } ActView;
 
 /* Tokens whose prepared rows stay together in half a megabyte of L2 while panel after panel passes over them. */

@@ -8,19 +8,21 @@
 
 TH_INLINE __m256 load_few(const float *x, int n) { return _mm256_maskload_ps(x, first_lanes(n)); }
 TH_INLINE void store_few(float *y, int n, __m256 v) { _mm256_maskstore_ps(y, first_lanes(n), v); }
-TH_INLINE __m256 load_f16(const uint16_t *x) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x)); }
+TH_INLINE __m256 load_f16(const uint16_t *x) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
+}
 TH_INLINE __m256 load_few_f16(const uint16_t *x, int n) { return _mm256_cvtph_ps(load_few_u16(x, n)); }
 
 static float dot_f32(const float *a, const float *b, int n) {
     __m256 lane[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
     int i = 0;
     for (; i + 32 <= n; i += 32) {
-        TH_UNROLL for (int k = 0; k < 4; k++)
-            lane[k] = _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 8 * k), _mm256_loadu_ps(b + i + 8 * k), lane[k]);
+        TH_UNROLL for (int k = 0; k < 4; k++) lane[k] =
+            _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 8 * k), _mm256_loadu_ps(b + i + 8 * k), lane[k]);
     }
     if (i < n) {
-        TH_UNROLL for (int k = 0; k < 4; k++)
-            lane[k] = _mm256_fmadd_ps(load_few(a + i + 8 * k, n - i - 8 * k), load_few(b + i + 8 * k, n - i - 8 * k), lane[k]);
+        TH_UNROLL for (int k = 0; k < 4; k++) lane[k] =
+            _mm256_fmadd_ps(load_few(a + i + 8 * k, n - i - 8 * k), load_few(b + i + 8 * k, n - i - 8 * k), lane[k]);
     }
     return lanes32_sum(lane);
 }
@@ -29,8 +31,8 @@ static float dot_f16(const float *a, const uint16_t *b, int n) {
     __m256 lane[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
     int i = 0;
     for (; i + 32 <= n; i += 32) {
-        TH_UNROLL for (int k = 0; k < 4; k++)
-            lane[k] = _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 8 * k), load_f16(b + i + 8 * k), lane[k]);
+        TH_UNROLL for (int k = 0; k < 4; k++) lane[k] =
+            _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 8 * k), load_f16(b + i + 8 * k), lane[k]);
     }
     if (i < n) {
         TH_UNROLL for (int k = 0; k < 4; k++) {
@@ -44,7 +46,8 @@ static float dot_f16(const float *a, const uint16_t *b, int n) {
 static void axpy_f32(float *y, float a, const float *x, int n) {
     __m256 k = _mm256_set1_ps(a);
     int i = 0;
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, _mm256_fmadd_ps(k, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_fmadd_ps(k, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
     if (i < n) store_few(y + i, n - i, _mm256_fmadd_ps(k, load_few(x + i, n - i), load_few(y + i, n - i)));
 }
 

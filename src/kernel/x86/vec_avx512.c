@@ -44,8 +44,11 @@ static float dot_f16(const float *a, const uint16_t *b, int n) {
 static void axpy_f32(float *y, float a, const float *x, int n) {
     __m512 k = _mm512_set1_ps(a);
     int i = 0;
-    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, _mm512_fmadd_ps(k, _mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i)));
-    if (i < n) _mm512_mask_storeu_ps(y + i, first_lanes(n - i), _mm512_fmadd_ps(k, load_few(x + i, n - i), load_few(y + i, n - i)));
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(y + i, _mm512_fmadd_ps(k, _mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i)));
+    if (i < n)
+        _mm512_mask_storeu_ps(y + i, first_lanes(n - i),
+                              _mm512_fmadd_ps(k, load_few(x + i, n - i), load_few(y + i, n - i)));
 }
 
 static void axpy_f16(float *y, float a, const uint16_t *x, int n) {
@@ -53,7 +56,8 @@ static void axpy_f16(float *y, float a, const uint16_t *x, int n) {
     int i = 0;
     for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, _mm512_fmadd_ps(k, load_f16(x + i), _mm512_loadu_ps(y + i)));
     if (i < n)
-        _mm512_mask_storeu_ps(y + i, first_lanes(n - i), _mm512_fmadd_ps(k, load_few_f16(x + i, n - i), load_few(y + i, n - i)));
+        _mm512_mask_storeu_ps(y + i, first_lanes(n - i),
+                              _mm512_fmadd_ps(k, load_few_f16(x + i, n - i), load_few(y + i, n - i)));
 }
 
 static void to_f16(uint16_t *y, const float *x, int n) {
@@ -62,8 +66,9 @@ static void to_f16(uint16_t *y, const float *x, int n) {
         _mm256_storeu_si256((__m256i *)(void *)(y + i),
                             _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     if (i < n)
-        _mm256_mask_storeu_epi16(y + i, first_lanes(n - i),
-                                 _mm512_cvtps_ph(load_few(x + i, n - i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        _mm256_mask_storeu_epi16(
+            y + i, first_lanes(n - i),
+            _mm512_cvtps_ph(load_few(x + i, n - i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
 static void from_f16(float *y, const uint16_t *x, int n) {
@@ -75,7 +80,8 @@ static void from_f16(float *y, const uint16_t *x, int n) {
 static void add(float *y, const float *x, int n) {
     int i = 0;
     for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, _mm512_add_ps(_mm512_loadu_ps(y + i), _mm512_loadu_ps(x + i)));
-    if (i < n) _mm512_mask_storeu_ps(y + i, first_lanes(n - i), _mm512_add_ps(load_few(y + i, n - i), load_few(x + i, n - i)));
+    if (i < n)
+        _mm512_mask_storeu_ps(y + i, first_lanes(n - i), _mm512_add_ps(load_few(y + i, n - i), load_few(x + i, n - i)));
 }
 
 static void scale(float *y, float a, int n) {
@@ -133,7 +139,8 @@ static float exp_sub(float *x, float max, int n) {
 
 static float max_f32(const float *x, int n) {
     __m512 m = _mm512_set1_ps(-INFINITY);
-    for (int i = 0; i < n; i += 16) m = _mm512_mask_max_ps(m, first_lanes(n - i), load_few(x + i, n - i), m); /* NaN: m stays */
+    for (int i = 0; i < n; i += 16)
+        m = _mm512_mask_max_ps(m, first_lanes(n - i), load_few(x + i, n - i), m); /* NaN: m stays */
     float largest = _mm512_reduce_max_ps(m);
     /* Of zeros of both signs the first counts. */
     for (int i = 0; i < n && largest == 0; i++) {

@@ -1,4 +1,5 @@
-/* vec_math_avx512.h: kernel/vec_math.h line by line, sixteen numbers at once. Nothing is fused: the bits are the same. */
+/* vec_math_avx512.h: kernel/vec_math.h line by line, sixteen numbers at once. Nothing is fused: the bits are the same.
+ */
 #ifndef THIMBLE_VEC_MATH_AVX512_H
 #define THIMBLE_VEC_MATH_AVX512_H
 
