@@ -1,5 +1,5 @@
-/* quants.c: block types against expected bytes: dequantisation and conversions bit by bit; dots of every instruction set
- * of this machine within the tolerance the manifest states. A set may lack any file: what `types` lists is tested.
+/* quants.c: block types against expected bytes: dequantisation and conversions bit by bit; dots of every instruction
+ * set of this machine within the tolerance the manifest states. A set may lack any file: what `types` lists is tested.
  * Quantisers have no cases here: this build has none yet. */
 #include <jansson.h>
 #include <math.h>
@@ -92,7 +92,7 @@ static void check_conversion(const char *dir, const json_t *common, const char *
     free(out.data);
 }
 
-/* ---- dots --------------------------------------------------------------------------------------------------------- */
+/* ---- dots -------------------------------------------------------------------------------------------------------- */
 
 /* The set's activation blocks in the layout of act.h; NULL if it lacks them. Freed by the caller. The sums are formed
  * anew: they are exact here. */
@@ -221,7 +221,7 @@ static void check_type_dots(const char *dir, const char *name, const json_t *man
     free(s.acts.data);
 }
 
-/* ---- the set ------------------------------------------------------------------------------------------------------ */
+/* ---- the set ----------------------------------------------------------------------------------------------------- */
 
 static void check_type(const char *dir, const char *name, const json_t *manifest, const json_t *type, Tally *t) {
     uint32_t id = (uint32_t)json_integer_value(json_object_get(type, "id"));
