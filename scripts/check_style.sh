@@ -29,7 +29,7 @@ awk '
 grep -nE '(^|[^a-z_])(printf|fprintf|puts|exit|abort|getenv|system|popen)\(' -r src --include='*.c' && complain "src: the library neither prints nor exits nor reads the environment"
 grep -nE '(^|[^a-z_])(malloc|calloc|realloc|strdup|free)\(' -r src --include='*.c' |
     grep -vE '^src/(base|os|text|api)/' && complain "src: memory comes from an Arena, th_mem_alloc or th_vm_alloc"
-grep -nE '(TODO|FIXME|XXX|HACK)' -r src tools include tests scripts --include='*.[ch]' && complain "unfinished by its own words"
+grep -nE '(TODO|FIXME|XXX|HACK)' -r src tools include tests scripts --include='*.[ch]' | grep -v 'XXXXXX"' && complain "unfinished by its own words"
 git ls-files | grep -vE '\.(gguf|bin|logits)$|^tests/fuzz/corpus/' | xargs grep -nIE '(^|[^a-z.])/(work|root|home/[a-z]+)/' -- 2>/dev/null | grep -v 'check_style.sh' && complain "paths of one machine"
 git ls-files | while read -r file; do
     [ -f "$file" ] && [ "$(wc -c <"$file")" -gt 2097152 ] && echo "$file: more than 2 MB"
