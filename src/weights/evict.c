@@ -6,7 +6,7 @@
 #include "thimble/thimble.h"
 
 /* A use counts half after this many tokens. */
-enum { HALF_LIFE = 64 };
+enum { HALF_LIFE = 16 };
 
 float th_heat_now(Heat h, uint32_t now) {
     if (h.uses <= 0) return 0;
@@ -28,8 +28,4 @@ bool th_evict_first(EvictPolicy policy, Heat a, uint32_t now_a, Heat b, uint32_t
     return age_a > age_b;
 }
 
-EvictPolicy th_evict_policy(int forced, int slots, int layers, int k) {
-    if (forced == THIMBLE_EVICT_LRU) return EVICT_LRU;
-    if (forced == THIMBLE_EVICT_LFU) return EVICT_LFRU;
-    return (int64_t)slots * 2 <= (int64_t)layers * k * 3 ? EVICT_LFRU : EVICT_LRU;
-}
+EvictPolicy th_evict_policy(int option) { return option == THIMBLE_EVICT_LRU ? EVICT_LRU : EVICT_LFRU; }

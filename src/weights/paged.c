@@ -9,7 +9,7 @@
  * once, ahead of everything that is only guessed. The plan sized each class above the pins a pass can hold, so a pin
  * may wait for a read but never for another pin. A read that failed never makes a slot ready.
  *
- * Victims: least recently used (exact, a list), or the coolest of 16 random slots (evict.h says when). A guess takes
+ * Victims: the coolest of 64 random slots, or the least recently used one (exact, a list). A guess takes
  * free slots, and those of experts that are cooler than the guessed one; it enters the list at its old end, so that a
  * wrong one is the first to go. Under lookahead auto, guesses stop while more than a fiftieth of the bytes went for
  * wrong ones.
@@ -20,7 +20,7 @@
 #include "base/rng.h"
 #include "weights/home.h"
 
-enum { SAMPLES = 16, NONE = -1, MOST_GUESSES = 8, WASTE_SHARE = 50, SCAN_TOKENS = 4 };
+enum { SAMPLES = 64, NONE = -1, MOST_GUESSES = 8, WASTE_SHARE = 50, SCAN_TOKENS = 4 };
 typedef enum SlotState { SLOT_FREE, SLOT_LOADING, SLOT_READY } SlotState;
 
 typedef struct Slot {
@@ -55,8 +55,7 @@ struct Paged {
     const Weight *current; /* the bundle that was come to last */
     uint32_t claim;        /* counts comings */
     int visit_pins;        /* since then */
-    int scan_pins;         /* so many are a scan */
-    bool scan;             /* the layer before this one used far more experts than a few tokens do */
+    bool scan;             /* the layer before this one used more experts than a few tokens do */
     uint64_t rng[4];
     uint64_t hits, misses, guess_used, guess_wasted, bytes, demand_bytes, wasted_bytes;
     double stall_s;
@@ -250,11 +249,16 @@ static bool force_room(Weights *ws, SlotClass *c) {
 
 /* ---- home ------------------------------------------------------------------------------------------------------ */
 
+static bool is_scan(const Weights *ws, const Weight *w) {
+    return ws->paged->visit_pins > th_max_int(SCAN_TOKENS * ws->plan.experts_used, w->experts / 2);
+}
+
 /* Coming to another layer ends the claims of the one before, whatever became of it. */
-static void come_to(Paged *p, const Weight *w) {
+static void come_to(Weights *ws, const Weight *w) {
+    Paged *p = ws->paged;
     if (p->current == w) return;
+    if (p->current) p->scan = is_scan(ws, p->current);
     p->current = w;
-    p->scan = p->visit_pins > p->scan_pins;
     p->visit_pins = 0;
     if (++p->claim == 0) p->claim = 1;
     w->paging->visit++;
@@ -263,7 +267,7 @@ static void come_to(Paged *p, const Weight *w) {
 
 static void want(Weights *ws, const Weight *w, const int *parts, int n) {
     SlotClass *c = class_of(ws, w);
-    come_to(ws->paged, w);
+    come_to(ws, w);
     int most = th_paged_max_pins(ws, w);
     /* First what is there, so that no read pushes it out. */
     for (int i = 0; i < n; i++) {
@@ -327,13 +331,14 @@ static Slot *fetch(Weights *ws, SlotClass *c, const Weight *w, int expert, Err *
 static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
     Paged *p = ws->paged;
     SlotClass *c = class_of(ws, w);
-    come_to(p, w);
+    come_to(ws, w);
     Slot *s = fetch(ws, c, w, part, err);
     if (!s) return false;
     if (s->guessed) p->guess_used++;
     else if (s->fresh) p->misses++;
     else p->hits++;
-    bool scan = ++p->visit_pins > p->scan_pins || p->scan;
+    p->visit_pins++;
+    bool scan = p->scan || is_scan(ws, w);
     s->scanned = scan && s->fresh;
     s->guessed = s->fresh = false;
     if (!scan) {
@@ -371,7 +376,7 @@ static bool open_class(Weights *ws, SlotClass *c, const SlotClassPlan *plan, Slo
     c->slot = slots;
     c->slot_bytes = plan->bytes;
     c->newest = c->oldest = c->free = NONE;
-    c->policy = th_evict_policy(ws->options.evict, plan->count, plan->layers, k);
+    c->policy = th_evict_policy(ws->options.evict);
     /* What is guessed must leave room for a token's experts twice: those of this layer and those of the next. */
     int spare = th_max_int(plan->count - k, 0);
     c->most_guesses = ws->paged->lookahead == THIMBLE_OFF ? 0 : th_min_int(MOST_GUESSES, spare / 2);
@@ -397,7 +402,6 @@ bool th_paged_open(Weights *ws, Err *err) {
     Paged *p = ws->paged = th_mem_alloc(ws->budget, MEM_IO, sizeof *p, 16, err);
     if (!p) return false;
     p->lookahead = ws->options.lookahead;
-    p->scan_pins = SCAN_TOKENS * ws->plan.experts_used;
     th_rng_seed(p->rng, 1);
     p->n_slots = planned_slots(ws);
     p->slots = th_mem_alloc(ws->budget, MEM_IO, (size_t)p->n_slots * sizeof *p->slots, 16, err);
