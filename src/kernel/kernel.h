@@ -48,11 +48,26 @@ typedef struct VecKernel {
     const char *origin;
 } VecKernel;
 
+/* Attention's two products, on chunks of ATTN_CHUNK positions. Every element is one chain of fused multiply-adds in a
+ * stated order, so all instruction sets agree in every bit, and how queries are grouped cannot show. */
+enum { ATTN_CHUNK = 32 };
+typedef struct AttnKernel {
+    /* kt [n][ATTN_CHUNK]: column r is row r of k [rows][n], widened; columns from `rows` on are zero. */
+    void (*turn_f16)(float *kt, const uint16_t *k, int rows, int n);
+    void (*turn_f32)(float *kt, const float *k, int rows, int n);
+    /* s[i * s_stride + j] = sum over d ascending of q[i * n + d] * kt[d][j], from +0, for i < n_q and all columns j */
+    void (*scores)(float *s, size_t s_stride, const float *q, int n_q, const float *kt, int n);
+    /* acc[i * n + d] += sum over rows r ascending of w[i * w_stride + r] * v[r * n + d], for i < n_q */
+    void (*weigh)(float *acc, const float *w, size_t w_stride, int n_q, const float *v, int rows, int n);
+    const char *origin;
+} AttnKernel;
+
 typedef struct Kernels {
     unsigned isa;
     const MatKernel *mat[N_TYPES]; /* NULL: no products with this type */
     void (*act[N_ACT_FORMS])(void *dst, const float *x, int cols);
     VecKernel vec;
+    AttnKernel attn;
 } Kernels;
 
 void th_kernels_init(Kernels *k, unsigned isa); /* pure: no global, no environment */

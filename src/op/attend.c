@@ -5,8 +5,8 @@
  * range computes depends on the row's position, the window and the cached values alone, and K and V of the pass itself are
  * read back as the cache rounded them: so T, the split of a prompt, threads, and whether ranges are walked one after
  * another (many rows) or handed out (one row, long past) cannot show in the bits. Positions that a row does not see are
- * left out, not weighed with zero. K and V are widened to binary32 in small chunks that all heads of the KV head and all
- * rows of a tile share. */
+ * left out, not weighed with zero. Keys are turned and values widened to binary32 in small chunks that all heads of the KV
+ * head and all rows of a tile share. */
 #include <assert.h>
 #include <math.h>
 
@@ -14,11 +14,11 @@
 #include "op/op.h"
 
 enum {
-    RANGE = 256,   /* part of the result's definition: never derive it from threads, T or context */
-    CHUNK = 32,    /* positions widened at once; divides RANGE */
-    TILE = 8,      /* rows that share a widened chunk */
-    WAVE = 16,     /* ranges handed out at once when there are few rows */
-    SPREAD_ROWS = 4 /* at most this many rows are worth handing out by ranges */
+    RANGE = 256,         /* part of the result's definition: never derive it from threads, T or context */
+    CHUNK = ATTN_CHUNK,  /* positions turned or widened at once; divides RANGE */
+    TILE = 16,           /* rows that share a chunk */
+    WAVE = 16,           /* ranges handed out at once when there are few rows */
+    SPREAD_ROWS = 4      /* at most this many rows are worth handing out by ranges */
 };
 
 typedef struct Tile {
@@ -27,9 +27,11 @@ typedef struct Tile {
 
 /* Buffers of one worker; G = H / Hk heads, rows <= TILE. */
 typedef struct Work {
-    float *chunk;  /* [CHUNK][max(D, Dv)] */
-    float *scores; /* [rows * G][RANGE]   */
-    float *acc;    /* [rows * G][Dv]      */
+    float *rows;   /* [CHUNK][max(D, Dv)]: cached rows side by side where a ring wraps, or made from a quantised cache */
+    float *chunk;  /* [D][CHUNK] turned keys or [CHUNK][Dv] widened values */
+    float *q;      /* [rows * G][D]     */
+    float *scores; /* [rows * G][RANGE] */
+    float *acc;    /* [rows * G][Dv]    */
     float *max, *sum, *total_max, *total_sum; /* [rows * G] */
 } Work;
 
@@ -91,22 +93,19 @@ static void store_values(const Kernels *k, int type, char *dst, const float *x, 
     else k->vec.to_f16((uint16_t *)(void *)dst, x, n);
 }
 
-static void load_values(const Kernels *k, int type, float *dst, const char *src, size_t n) {
-    if (type == THIMBLE_CACHE_F32) memcpy(dst, src, n * 4);
-    else if (type == THIMBLE_CACHE_Q8_0) load_q8(dst, src, n);
-    else k->vec.from_f16(dst, (const uint16_t *)(const void *)src, (int)n);
-}
-
-/* Vectors of n values at positions [begin, end) of one KV head, widened; at most CHUNK of them. */
-static const float *load_chunk(const Attend *j, const char *base, const KvCache *c, int kv_head, int n, int begin, int end,
-                               float *buffer) {
-    size_t bytes = th_cache_value_bytes(j->a->cache_type, n);
-    base += (size_t)kv_head * (size_t)c->n_cells * bytes;
+/* Cached rows of positions [begin, end) of one KV head, side by side; at most CHUNK of them. A quantised cache's become
+ * binary32. Rows of cells that a window left behind are whatever lies there: nobody looks at what comes of them. */
+static const void *load_rows(const Attend *j, const char *base, int n_cells, int n, int kv_head, int begin, int end,
+                             float *buffer) {
+    int type = j->a->cache_type;
+    size_t bytes = th_cache_value_bytes(type, n);
+    base += (size_t)kv_head * (size_t)n_cells * bytes;
+    if (type != THIMBLE_CACHE_Q8_0 && begin % n_cells + (end - begin) <= n_cells) return base + (size_t)(begin % n_cells) * bytes;
     for (int at = begin; at < end;) {
-        int cell = at % c->n_cells, run = th_min_int(end - at, c->n_cells - cell);
+        int cell = at % n_cells, run = th_min_int(end - at, n_cells - cell);
         const char *src = base + (size_t)cell * bytes;
-        if (j->a->cache_type == THIMBLE_CACHE_F32 && run == end - begin) return (const float *)(const void *)src;
-        load_values(j->p->k, j->a->cache_type, buffer + (size_t)(at - begin) * (size_t)n, src, (size_t)run * (size_t)n);
+        if (type == THIMBLE_CACHE_Q8_0) load_q8(buffer + (size_t)(at - begin) * (size_t)n, src, (size_t)run * (size_t)n);
+        else memcpy((char *)buffer + (size_t)(at - begin) * bytes, src, (size_t)run * bytes);
         at += run;
     }
     return buffer;
@@ -156,34 +155,38 @@ static Span tile_visible(const Attend *j, Tile t, int begin, int end) {
     return (Span){visible(j, t.row, begin, end).begin, visible(j, t.row + t.n - 1, begin, end).end};
 }
 
-static void score_chunk(const Attend *j, Tile t, int kv_head, int range, Span c, Work *w) {
-    const AttendSpec *a = j->a;
-    const KvCache *cache = &j->cache[t.row];
-    const float *k = load_chunk(j, cache->k, cache, kv_head, a->D, c.begin, c.end, w->chunk);
-    for (int i = 0; i < t.n; i++) {
-        Span s = visible(j, t.row + i, c.begin, c.end);
-        for (int g = 0; g < j->G; g++) {
-            size_t head = (size_t)(t.row + i) * (size_t)a->H + (size_t)(kv_head * j->G + g);
-            const float *q = j->q + head * (size_t)a->D;
-            float *scores = w->scores + (size_t)(i * j->G + g) * RANGE - range;
-            for (int at = s.begin; at < s.end; at++)
-                scores[at] = a->scale * j->p->k->vec.dot_f32(q, k + (size_t)(at - c.begin) * (size_t)a->D, a->D);
-        }
-    }
+/* Columns of positions that a row does not see hold numbers without meaning. */
+static void score_chunk(const Attend *j, Tile t, int kv_head, int range, int begin, int end, Work *w) {
+    const KvCache *c = &j->cache[t.row];
+    const void *k = load_rows(j, c->k, c->n_cells, j->a->D, kv_head, begin, end, w->rows);
+    const AttnKernel *attn = &j->p->k->attn;
+    if (j->a->cache_type == THIMBLE_CACHE_F16) attn->turn_f16(w->chunk, k, end - begin, j->a->D);
+    else attn->turn_f32(w->chunk, k, end - begin, j->a->D);
+    attn->scores(w->scores + (begin - range), RANGE, w->q, t.n * j->G, w->chunk, j->a->D);
 }
 
-static void weigh_chunk(const Attend *j, Tile t, int kv_head, int range, Span c, Work *w) {
-    const AttendSpec *a = j->a;
-    const KvCache *cache = &j->cache[t.row];
-    const float *v = load_chunk(j, cache->v, cache, kv_head, a->Dv, c.begin, c.end, w->chunk);
-    for (int i = 0; i < t.n; i++) {
-        Span s = visible(j, t.row + i, c.begin, c.end);
-        for (int g = 0; g < j->G; g++) {
-            const float *weights = w->scores + (size_t)(i * j->G + g) * RANGE - range;
-            float *acc = w->acc + (size_t)(i * j->G + g) * (size_t)a->Dv;
-            for (int at = s.begin; at < s.end; at++)
-                j->p->k->vec.axpy_f32(acc, weights[at], v + (size_t)(at - c.begin) * (size_t)a->Dv, a->Dv);
+/* Rows that see the same part of the chunk go together. */
+static void weigh_chunk(const Attend *j, Tile t, int kv_head, int range, int begin, int end, Work *w) {
+    const KvCache *c = &j->cache[t.row];
+    int n = j->a->Dv;
+    const void *rows = load_rows(j, c->v, c->n_cells, n, kv_head, begin, end, w->rows);
+    const float *v = rows;
+    if (j->a->cache_type == THIMBLE_CACHE_F16) {
+        j->p->k->vec.from_f16(w->chunk, rows, (end - begin) * n);
+        v = w->chunk;
+    }
+    for (int i = 0; i < t.n;) {
+        Span s = visible(j, t.row + i, begin, end);
+        int same = 1;
+        for (; i + same < t.n; same++) {
+            Span other = visible(j, t.row + i + same, begin, end);
+            if (other.begin != s.begin || other.end != s.end) break;
         }
+        if (s.begin < s.end)
+            j->p->k->attn.weigh(w->acc + (size_t)(i * j->G) * (size_t)n,
+                                w->scores + (size_t)(i * j->G) * RANGE + (s.begin - range), RANGE, same * j->G,
+                                v + (size_t)(s.begin - begin) * (size_t)n, s.end - s.begin, n);
+        i += same;
     }
 }
 
@@ -199,6 +202,7 @@ static void weigh_scores(const Attend *j, Tile t, int range, Work *w) {
             int n = s.end - s.begin;
             w->max[at] = -INFINITY, w->sum[at] = 0;
             if (n <= 0) continue;
+            vec->scale(scores, j->a->scale, n);
             if (cap > 0)
                 for (int c = 0; c < n; c++) scores[c] = cap * tanhf(scores[c] / cap);
             w->max[at] = vec->max(scores, n);
@@ -207,18 +211,21 @@ static void weigh_scores(const Attend *j, Tile t, int range, Work *w) {
     }
 }
 
+/* The tile's queries of one KV head, side by side. */
+static void gather_queries(const Attend *j, Tile t, int kv_head, Work *w) {
+    size_t n = (size_t)j->G * (size_t)j->a->D;
+    for (int i = 0; i < t.n; i++)
+        memcpy(w->q + (size_t)i * n,
+               j->q + ((size_t)(t.row + i) * (size_t)j->a->H + (size_t)(kv_head * j->G)) * (size_t)j->a->D, n * sizeof *w->q);
+}
+
 static void attend_range(const Attend *j, Tile t, int kv_head, int range, Work *w) {
     Span all = tile_visible(j, t, range, range + RANGE);
+    int first = all.begin / CHUNK * CHUNK;
     memset(w->acc, 0, (size_t)(t.n * j->G) * (size_t)j->a->Dv * sizeof *w->acc);
-    for (int c = range; c < all.end; c += CHUNK) {
-        Span s = tile_visible(j, t, c, c + CHUNK);
-        if (s.begin < s.end) score_chunk(j, t, kv_head, range, s, w);
-    }
+    for (int c = first; c < all.end; c += CHUNK) score_chunk(j, t, kv_head, range, c, th_min_int(c + CHUNK, all.end), w);
     weigh_scores(j, t, range, w);
-    for (int c = range; c < all.end; c += CHUNK) {
-        Span s = tile_visible(j, t, c, c + CHUNK);
-        if (s.begin < s.end) weigh_chunk(j, t, kv_head, range, s, w);
-    }
+    for (int c = first; c < all.end; c += CHUNK) weigh_chunk(j, t, kv_head, range, c, th_min_int(c + CHUNK, all.end), w);
 }
 
 /* Adds a range's (m, s, o) to the running ones. */
@@ -251,6 +258,7 @@ static void attend_tile(const Attend *j, Tile t, int kv_head, Work *w) {
     for (int i = 0; i < t.n; i++)
         memset(j->out + ((size_t)(t.row + i) * (size_t)a->H + (size_t)(kv_head * j->G)) * (size_t)a->Dv, 0,
                (size_t)j->G * (size_t)a->Dv * sizeof(float));
+    gather_queries(j, t, kv_head, w);
     int end = j->p->rows[t.row + t.n - 1].position + 1;
     int range = first_visible(a, j->p->rows[t.row].position) / RANGE * RANGE;
     for (; range < end; range += RANGE) {
@@ -287,6 +295,7 @@ static void attend_parts(void *arg, int worker, int begin, int end) {
     Work *w = &j->work[worker];
     for (int i = begin; i < end; i++) {
         int range = i % j->n_wave, kv_head = i / j->n_wave % j->a->Hk, row = i / j->n_wave / j->a->Hk;
+        gather_queries(j, (Tile){row, 1}, kv_head, w);
         attend_range(j, (Tile){row, 1}, kv_head, j->wave + range * RANGE, w);
         for (int g = 0; g < j->G; g++) {
             float *part = part_at(j, row, kv_head * j->G + g, range);
@@ -323,37 +332,34 @@ static void attend_spread(Pass *p, Attend *j, float *totals) {
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
-static size_t work_floats(const AttendSpec *a, int rows, size_t part[4]) {
-    size_t n = (size_t)rows * (size_t)(a->H / a->Hk);
-    part[0] = (size_t)CHUNK * (size_t)th_max_int(a->D, a->Dv);
-    part[1] = n * RANGE;
-    part[2] = n * (size_t)a->Dv;
-    part[3] = n;
-    size_t total = 0;
-    for (int i = 0; i < 4; i++) total += th_scratch_f32_size(part[i]) * (i == 3 ? 4 : 1);
-    return total;
+/* Floats of a worker's buffers: rows, chunk, q, scores, acc, and four times the last. */
+enum { N_BUFFERS = 6 };
+static void size_buffers(const AttendSpec *a, int rows, size_t floats[N_BUFFERS]) {
+    size_t n = (size_t)rows * (size_t)(a->H / a->Hk), width = (size_t)th_max_int(a->D, a->Dv);
+    floats[0] = floats[1] = CHUNK * width;
+    floats[2] = n * (size_t)a->D;
+    floats[3] = n * RANGE;
+    floats[4] = n * (size_t)a->Dv;
+    floats[5] = n;
 }
 
 size_t th_attend_scratch(const AttendSpec *a, int T, int threads) {
-    size_t part[4], rows = (size_t)th_min_int(T, SPREAD_ROWS);
+    size_t floats[N_BUFFERS], rows = (size_t)th_min_int(T, SPREAD_ROWS), work = 0;
+    size_buffers(a, th_min_int(T, TILE), floats);
+    for (int i = 0; i < N_BUFFERS; i++) work += th_scratch_f32_size(floats[i]) * (i == N_BUFFERS - 1 ? 4 : 1);
     return th_scratch_size((size_t)T * sizeof(Tile)) + th_scratch_size((size_t)threads * sizeof(Work)) +
-           (size_t)threads * work_floats(a, th_min_int(T, TILE), part) +
-           th_scratch_f32_size(rows * (size_t)a->H * WAVE * (size_t)(a->Dv + 2)) +
+           (size_t)threads * work + th_scratch_f32_size(rows * (size_t)a->H * WAVE * (size_t)(a->Dv + 2)) +
            th_scratch_f32_size(2 * rows * (size_t)a->H);
 }
 
 static Work *make_work(Pass *p, const AttendSpec *a, int threads) {
-    size_t part[4];
-    work_floats(a, th_min_int(p->T, TILE), part);
+    size_t floats[N_BUFFERS];
+    size_buffers(a, th_min_int(p->T, TILE), floats);
     Work *work = th_scratch_take(p, (size_t)threads * sizeof *work);
     for (int i = 0; i < threads; i++) {
-        work[i].chunk = th_scratch_f32(p, part[0]);
-        work[i].scores = th_scratch_f32(p, part[1]);
-        work[i].acc = th_scratch_f32(p, part[2]);
-        work[i].max = th_scratch_f32(p, part[3]);
-        work[i].sum = th_scratch_f32(p, part[3]);
-        work[i].total_max = th_scratch_f32(p, part[3]);
-        work[i].total_sum = th_scratch_f32(p, part[3]);
+        Work *w = &work[i];
+        float **buffer[] = {&w->rows, &w->chunk, &w->q, &w->scores, &w->acc, &w->max, &w->sum, &w->total_max, &w->total_sum};
+        for (int b = 0; b < (int)TH_COUNT(buffer); b++) *buffer[b] = th_scratch_f32(p, floats[th_min_int(b, N_BUFFERS - 1)]);
     }
     return work;
 }

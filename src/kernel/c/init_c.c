@@ -36,4 +36,5 @@ void th_kernels_init_c(Kernels *k) {
     k->act[ACT_Q8_0] = th_act_q8_0_c;
     k->act[ACT_Q8_K] = th_act_q8_k_c;
     k->vec = th_vec_c;
+    k->attn = th_attn_c;
 }

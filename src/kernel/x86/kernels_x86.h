@@ -13,6 +13,7 @@ extern const MatKernel th_q2_k_avx512vnni, th_q3_k_avx512vnni, th_q4_k_avx512vnn
 
 extern const MatKernel th_f32_avx2, th_f16_avx2, th_bf16_avx2, th_f32_avx512, th_f16_avx512, th_bf16_avx512;
 extern const VecKernel th_vec_avx2, th_vec_avx512;
+extern const AttnKernel th_attn_avx2, th_attn_avx512;
 
 void th_act_q8_0_avx2(void *dst, const float *x, int cols);
 void th_act_q8_k_avx2(void *dst, const float *x, int cols);
