@@ -36,8 +36,9 @@ static int read_character(EditLine *el, wchar_t *out) {
     char bytes[4];
     (void)el;
     for (size_t n = 0; n < 4;) {
+        if (!signals_wait_readable(STDIN_FILENO)) return -1;
         ssize_t got = read(STDIN_FILENO, bytes + n, 1);
-        if (got < 0 && errno == EINTR && !signals_stop()) continue;
+        if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return got < 0 ? -1 : 0;
         n++;
         size_t bad, len = text_utf8(bytes, n, &bad);
@@ -108,9 +109,9 @@ LineKind lines_next(Lines *l, Text *line) {
     bool any = false;
     while (!l->ended) {
         if (l->at == l->n) {
+            if (!signals_wait_readable(STDIN_FILENO)) return LINE_INTERRUPTED;
             ssize_t got = read(STDIN_FILENO, l->buf, sizeof l->buf);
-            if (got < 0 && errno == EINTR && !signals_stop()) continue;
-            if (signals_stop()) return LINE_INTERRUPTED;
+            if (got < 0 && errno == EINTR) continue;
             if (got < 0) return LINE_FAILED;
             l->ended = got == 0;
             l->n = (size_t)got;

@@ -15,6 +15,8 @@ bool signals_stop(void);
 bool signals_terminated(void);
 /* 143 after SIGTERM or SIGHUP, else 130. */
 int signals_exit_code(void);
+/* Waits until fd can be read (or has ended); false: someone asked to stop first. */
+bool signals_wait_readable(int fd);
 /* A Ctrl-C has been dealt with (chat returns to its prompt): the next one counts as the first again. */
 void signals_forget_interrupt(void);
 #endif

@@ -125,8 +125,13 @@ bool text_read_file(Text *t, const char *path, char *why, size_t why_size) {
     }
     for (;;) {
         char block[16384];
+        if (input && !signals_wait_readable(fd)) {
+            errno = EINTR;
+            got = -1;
+            break;
+        }
         got = read(fd, block, sizeof block);
-        if (got < 0 && errno == EINTR && !signals_stop()) continue;
+        if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         if (t->n + (size_t)got > TEXT_FILE_MAX || !text_append(t, block, (size_t)got)) {
             errno = EFBIG;
