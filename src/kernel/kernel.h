@@ -62,12 +62,39 @@ typedef struct AttnKernel {
     const char *origin;
 } AttnKernel;
 
+/* Recurrent memories. A head's memory is a matrix of keys x values, cut into blocks of at most SCAN_COLS value columns:
+ * s [keys][cols], contiguous. Columns do not know of each other: every sum runs over keys, ascending, from +0, each step
+ * one fma, so no instruction set needs a horizontal sum and all of them agree in every bit. Per token, for each column:
+ *     r    = sum_i s[i] * (a[i] * k[i])          what the decayed memory answers for k (`add`: 0)
+ *     d    = beta * (v - r)
+ *     s[i] = fma(k[i], d, a[i] * s[i])
+ *     o    = sum_i s[i] * q[i] */
+enum { SCAN_COLS = 32 };
+typedef struct ScanJob {
+    float *s;
+    int keys, cols, T;
+    const float *q, *k, *v, *a, *beta; /* [T][keys], [T][keys], [T][cols], [T] or [T][keys], [T] */
+    float *o;                          /* [T][cols] */
+    size_t q_stride, k_stride, v_stride, a_stride, beta_stride, o_stride; /* floats from token to token */
+} ScanJob;
+typedef struct ScanKernel {
+    void (*delta)(const ScanJob *j);      /* gated delta rule, one decay per token  */
+    void (*delta_keys)(const ScanJob *j); /* a decay per key (KDA)                  */
+    void (*add)(const ScanJob *j);        /* r = 0, one decay per token (Mamba-2)   */
+    /* One token's causal convolution: y[c] = act(sum_i fma(w[c * taps + i], x[i][c]) from bias[c] or +0), i ascending;
+     * x[i] NULL: nothing was there, the tap is left out. y may be x[taps - 1]. */
+    void (*conv)(float *y, const float *const *x, const float *w, const float *bias, int n, int taps, bool silu);
+    void (*sigmoid_mul)(float *y, const float *gate, int n); /* y *= sigmoid(gate) */
+    const char *origin;
+} ScanKernel;
+
 typedef struct Kernels {
     unsigned isa;
     const MatKernel *mat[N_TYPES]; /* NULL: no products with this type */
     void (*act[N_ACT_FORMS])(void *dst, const float *x, int cols);
     VecKernel vec;
     AttnKernel attn;
+    ScanKernel scan;
 } Kernels;
 
 void th_kernels_init(Kernels *k, unsigned isa); /* pure: no global, no environment */

@@ -45,14 +45,15 @@ struct Block {
     const char *name;
     /* Takes its tensors IN THE ORDER THEY RUN; allocates its private record from the model's arena. */
     bool (*bind)(void **priv, const Layer *l, Binder *b);
-    /* Bytes a sequence keeps for this layer with `context` tokens and passes of at most `batch`. NULL: 0. */
+    /* Bytes of cache a sequence keeps for this layer with `context` tokens and passes of at most `batch`. NULL: 0. */
     uint64_t (*state)(const void *priv, const Layer *l, int context, int batch, int cache_type);
+    /* Bytes of recurrent memory: what the past has become, whatever its length; laid out, kept in several copies and
+     * handed out by state.h (th_state_runs). NULL: 0. */
+    uint64_t (*recurrent)(const void *priv, const Layer *l);
     /* Bytes of scratch for a pass. */
     uint64_t (*scratch)(const void *priv, const Layer *l, const PassSize *size);
-    /* May positions >= length of s be forgotten? NULL: always. (Going back to 0 is always allowed.) */
+    /* May the cache forget positions >= length of s? NULL: always. (Going back to 0 is always allowed.) */
     bool (*can_rewind)(const void *priv, const Layer *l, const SeqState *s, int length);
-    /* Memory of a sequence that starts anew; NULL: nothing to do. */
-    void (*reset)(const void *priv, const Layer *l, SeqState *s);
     /* y [T][E] = block(x [T][E]); x is already normalised and stays untouched. False with p->err. */
     bool (*forward)(Pass *p, const void *priv, const Layer *l, float *y, const float *x);
     /* Reads ahead what this layer would probably use for hidden x [E] of an earlier layer. NULL: nothing. */

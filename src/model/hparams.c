@@ -159,12 +159,24 @@ static bool read_scaling_type(Hparams *hp, const Gguf *g, Err *err) {
     return th_fail(err, THIMBLE_E_UNSUPPORTED, "%s is \"%s\": no such scaling", key, shown);
 }
 
+/* Three numbers or four; the missing one is 0. */
+static bool read_sections(Hparams *hp, const Gguf *g, Err *err) {
+    char key[MAX_KEY];
+    const GgufKv *kv = th_gguf_kv(g, full_key(hp, "rope.dimension_sections", key));
+    size_t n = kv && kv->type == GGUF_ARRAY && kv->count == 3 ? 3 : 4;
+    int64_t values[4] = {0};
+    bool present;
+    if (!th_gguf_get_ints(g, key, n, 0, 0, MAX_HEAD_SIZE, values, &present, err)) return false;
+    for (int i = 0; i < 4; i++) hp->rope_sections[i] = (int)values[i];
+    return true;
+}
+
 static bool read_rope(Hparams *hp, const Gguf *g, Err *err) {
     hp->freq_base = hp->freq_base_swa = 10000;
     hp->attn_factor = 1, hp->yarn_ext = -1, hp->yarn_beta_fast = 32, hp->yarn_beta_slow = 1;
     hp->n_ctx_orig = hp->n_ctx_train;
     double factor = 0, yarn_attn = 1;
-    if (!read_scaling_type(hp, g, err) || !read_double(hp, g, "rope.freq_base", 1e-6, MAX_REAL, &hp->freq_base, err) ||
+    if (!read_scaling_type(hp, g, err) || !read_sections(hp, g, err) || !read_double(hp, g, "rope.freq_base", 1e-6, MAX_REAL, &hp->freq_base, err) ||
         !read_double(hp, g, "rope.freq_base_swa", 1e-6, MAX_REAL, &hp->freq_base_swa, err) ||
         !read_double(hp, g, "rope.scale_linear", 0, 1e9, &factor, err) ||
         !read_double(hp, g, "rope.scaling.factor", 0, 1e9, &factor, err) ||
@@ -200,6 +212,30 @@ bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err) {
     if (!th_gguf_get_ints(g, key, (size_t)hp->n_layer, (size_t)hp->n_nextn, 0, 1, sliding, &present, err)) return false;
     for (int i = 0; i < hp->n_layer; i++) hp->layer[i].sliding = sliding[i] != 0;
     return true;
+}
+
+bool th_hparams_recurrent(Hparams *hp, const Gguf *g, Err *err) {
+    char key[MAX_KEY];
+    int64_t recurrent[MAX_LAYERS];
+    bool present;
+    int interval = 4;
+    if (!th_gguf_get_ints(g, full_key(hp, "attention.recurrent_layers", key), (size_t)hp->n_layer, (size_t)hp->n_nextn, 0, 1,
+                          recurrent, &present, err) ||
+        !th_hparams_int(hp, g, "full_attention_interval", 1, MAX_LAYERS, &interval, err))
+        return false;
+    for (int i = 0; i < hp->n_layer; i++) hp->layer[i].recurrent = present ? recurrent[i] != 0 : (i + 1) % interval != 0;
+    return true;
+}
+
+bool th_hparams_ssm(Hparams *hp, const Gguf *g, Err *err) {
+    return need(hp, g, "ssm.conv_kernel", err) && need(hp, g, "ssm.inner_size", err) &&
+           need(hp, g, "ssm.state_size", err) && need(hp, g, "ssm.time_step_rank", err) &&
+           need(hp, g, "ssm.group_count", err) &&
+           th_hparams_int(hp, g, "ssm.conv_kernel", 1, 16, &hp->ssm_conv, err) &&
+           th_hparams_int(hp, g, "ssm.inner_size", 1, MAX_WIDTH, &hp->ssm_inner, err) &&
+           th_hparams_int(hp, g, "ssm.state_size", 1, MAX_HEAD_SIZE, &hp->ssm_state, err) &&
+           th_hparams_int(hp, g, "ssm.time_step_rank", 1, MAX_HEADS, &hp->ssm_rank, err) &&
+           th_hparams_int(hp, g, "ssm.group_count", 1, MAX_HEADS, &hp->ssm_groups, err);
 }
 
 static bool read_experts(Hparams *hp, const Gguf *g, Err *err) {

@@ -31,6 +31,7 @@ typedef struct Hparams {
     bool has_yarn_log;       /* yarn_log_multiplier is there: it replaces the YaRN magnitude (deepseek2) */
     double yarn_log;
     int n_ctx_orig;
+    int rope_sections[4];    /* all 0: none */
     /* attention */
     int window;
     float attn_scale;        /* 0: 1/sqrt(D) */
@@ -42,6 +43,8 @@ typedef struct Hparams {
     /* scales (Granite, Gemma): 0 or 1 means off */
     float embd_scale, residual_scale, logit_scale;
     int n_nextn;
+    /* recurrent layers; 0 where the architecture does not read them */
+    int ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
 } Hparams;
 
 /* Reads what all architectures share, then the architecture's own. Arrays from g's arena. E_UNSUPPORTED names an unknown
@@ -55,6 +58,10 @@ bool th_hparams_bool(const Hparams *hp, const Gguf *g, const char *key, bool *ou
 bool th_hparams_has(const Hparams *hp, const Gguf *g, const char *key);
 /* Marks sliding layers from attention.sliding_window_pattern (number or BOOL array; `pattern` if absent), section 4.2. */
 bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err);
+/* Marks recurrent layers from attention.recurrent_layers, or else all but every full_attention_interval-th (4). */
+bool th_hparams_recurrent(Hparams *hp, const Gguf *g, Err *err);
+/* The ssm.* numbers, all required. Each is at least 1; conv_kernel is at most 16. */
+bool th_hparams_ssm(Hparams *hp, const Gguf *g, Err *err);
 /* E_FORMAT unless there are experts and their numbers fit together; fills the width from F / K or F when absent. */
 bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err);
 

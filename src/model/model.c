@@ -116,6 +116,7 @@ static bool make_ropes(Model *m, Err *err) {
                         .freq_scale = 1 / hp->rope_factor, .ext = hp->yarn_ext >= 0 ? hp->yarn_ext : yarn ? 1 : 0,
                         .attn_factor = hp->attn_factor, .beta_fast = hp->yarn_beta_fast, .beta_slow = hp->yarn_beta_slow,
                         .yarn_magnitude = !hp->has_yarn_log, .n_ctx_orig = hp->n_ctx_orig, .factors = factors};
+    memcpy(full.sections, hp->rope_sections, sizeof full.sections);
     RopeNumbers sliding = {.kind = hp->arch->rope, .dims = hp->n_rot, .base = hp->freq_base_swa, .freq_scale = 1,
                            .attn_factor = 1};
     for (int i = 0; i < m->n_ropes; i++)

@@ -11,6 +11,7 @@ typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except wher
     uint64_t budget;
     bool budget_explicit;
     int threads, context /* 0: auto */, sessions, batch /* 0: auto; otherwise an upper bound */, cache_type, experts;
+    int keep; /* earlier positions to which recurrent memory can go back (drafts): that many more copies of it */
     float route_bias;
     unsigned isa;
     WeightsOptions weights;

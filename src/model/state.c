@@ -1,46 +1,76 @@
-/* state.c: one sequence's memory.
+/* state.c: one sequence's memory: the layout of state.h, and what a rewind may do.
  *
- * The region begins with the table of layers; each layer's bytes follow at multiples of 64, as much as its mix block asks
- * for. Fresh memory is zero. What a rewind may do is each block's decision; going back to nothing is always possible. */
+ * Fresh memory is zero. Whether a cache can forget positions is its block's decision; whether a recurrent memory can go
+ * back is decided here, for all kinds of them, by which slots still hold it. */
 #include "model/state.h"
 
 #include "model/model.h"
 #include "os/vm.h"
 
-static uint64_t layer_bytes(const Model *m, int il, int context, int batch) {
+static uint64_t cache_bytes(const Model *m, int il, int context, int batch) {
     const Layer *l = &m->layers[il];
     const Block *mix = l->spec.mix;
     return mix->state ? th_align_up(mix->state(l->mix, l, context, batch, m->options.cache_type), 64) : 0;
 }
 
-/* Exact sum; saturates instead of wrapping. */
-static uint64_t raw_bytes(const Model *m, int context, int batch) {
-    uint64_t bytes = th_align_up((uint64_t)m->hp.n_layer * sizeof(char *), 64);
-    for (int il = 0; il < m->hp.n_layer; il++)
-        if (!th_size_add(bytes, layer_bytes(m, il, context, batch), &bytes)) return UINT64_MAX / 4;
-    return bytes;
+static uint64_t recurrent_bytes(const Model *m, int il) {
+    const Layer *l = &m->layers[il];
+    const Block *mix = l->spec.mix;
+    return mix->recurrent ? th_align_up(mix->recurrent(l->mix, l), 64) : 0;
+}
+
+/* The parts of the region; each saturates instead of wrapping. */
+typedef struct Layout {
+    uint64_t tables, caches, slot, all;
+    int n_slots;
+} Layout;
+
+static uint64_t sum(uint64_t a, uint64_t b) { return th_size_add(a, b, &a) ? a : UINT64_MAX / 4; }
+
+static Layout lay_out(const Model *m, int context, int batch) {
+    uint64_t layers = (uint64_t)m->hp.n_layer, slots;
+    Layout out = {.tables = th_align_up(layers * sizeof(char *), 64) + th_align_up(layers * sizeof(uint64_t), 64),
+                  .n_slots = 1 + m->options.keep};
+    for (int il = 0; il < m->hp.n_layer; il++) {
+        out.caches = sum(out.caches, cache_bytes(m, il, context, batch));
+        out.slot = sum(out.slot, recurrent_bytes(m, il));
+    }
+    if (!th_size_mul(out.slot, (uint64_t)out.n_slots, &slots)) slots = UINT64_MAX / 4;
+    out.all = sum(out.tables, sum(out.caches, slots));
+    return out;
 }
 
 uint64_t th_state_bytes(const Model *m, int context, int batch) {
-    uint64_t bytes = raw_bytes(m, context, batch);
+    uint64_t bytes = lay_out(m, context, batch).all;
     return bytes > SIZE_MAX / 4 ? bytes : th_vm_rounded((size_t)bytes, false);
 }
 
 bool th_state_open(SeqState *s, const Model *m, Err *err) {
-    *s = (SeqState){.model = m, .cache_type = m->options.cache_type, .context = m->context, .batch = m->batch};
-    s->bytes = raw_bytes(m, m->context, m->batch);
+    Layout layout = lay_out(m, m->context, m->batch);
+    *s = (SeqState){.model = m,
+                    .cache_type = m->options.cache_type,
+                    .context = m->context,
+                    .batch = m->batch,
+                    .bytes = layout.all,
+                    .slot_bytes = (size_t)layout.slot,
+                    .n_slots = layout.n_slots};
     s->memory = th_vm_alloc(m->budget, MEM_KV, (size_t)s->bytes, false, err);
     if (!s->memory) {
         *s = (SeqState){0};
         return false;
     }
     s->layer = s->memory;
-    char *at = (char *)s->memory + th_align_up((uint64_t)m->hp.n_layer * sizeof(char *), 64);
+    s->slot_at = (uint64_t *)(void *)((char *)s->memory + th_align_up((uint64_t)m->hp.n_layer * sizeof(char *), 64));
+    char *at = (char *)s->memory + layout.tables;
+    uint64_t slot_at = 0;
     for (int il = 0; il < m->hp.n_layer; il++) {
-        uint64_t bytes = layer_bytes(m, il, m->context, m->batch);
+        uint64_t bytes = cache_bytes(m, il, m->context, m->batch);
         s->layer[il] = bytes ? at : NULL;
         at += bytes;
+        s->slot_at[il] = slot_at;
+        slot_at += recurrent_bytes(m, il);
     }
+    s->slots = at;
     return true;
 }
 
@@ -49,22 +79,62 @@ void th_state_close(SeqState *s, const Model *m) {
     *s = (SeqState){0};
 }
 
-bool th_state_rewind(SeqState *s, int length) {
+/* Can every cache forget positions >= length? */
+static bool caches_rewind(const SeqState *s, int length) {
     const Model *m = s->model;
-    if (length < 0 || length > s->length) return false;
-    if (length == s->length && s->high == s->length) return true;
-    for (int il = 0; il < m->hp.n_layer; il++) {
+    for (int il = 0; il < m->hp.n_layer && length > 0; il++) {
         const Layer *l = &m->layers[il];
         const Block *mix = l->spec.mix;
-        if (length > 0 && mix->can_rewind && !mix->can_rewind(l->mix, l, s, length)) return false;
+        if (mix->can_rewind && !mix->can_rewind(l->mix, l, s, length)) return false;
     }
-    if (length == 0) {
-        for (int il = 0; il < m->hp.n_layer; il++) {
-            const Layer *l = &m->layers[il];
-            if (l->spec.mix->reset) l->spec.mix->reset(l->mix, l, s);
-        }
-        s->high = 0;
-    }
+    return true;
+}
+
+bool th_state_rewind(SeqState *s, int length) {
+    if (length < 0 || length > s->length) return false;
+    if (length > 0 && s->slot_bytes > 0 && length < s->kept_from) return false;
+    if (!(length == s->length && s->high == s->length) && !caches_rewind(s, length)) return false;
+    if (length == 0) s->high = s->kept_from = 0;
     s->length = length;
+    return true;
+}
+
+void th_state_begin(SeqState *s, int T) {
+    s->high = th_max_int(s->high, s->length + T);
+    /* A slot is overwritten by the position n_slots further on. */
+    s->kept_from = th_max_int(s->kept_from, s->length + T - s->n_slots + 1);
+}
+
+ScanRun *th_state_runs(Pass *p, int layer, int *n) {
+    ScanRun *runs = th_scratch_take(p, (size_t)p->T * sizeof *runs);
+    *n = 0;
+    for (int row = 0; row < p->T;) {
+        const SeqState *s = p->rows[row].seq;
+        ScanRun *run = &runs[(*n)++];
+        *run = (ScanRun){.row = row,
+                         .position = p->rows[row].position,
+                         .n_slots = s->n_slots,
+                         .slot_bytes = s->slot_bytes,
+                         .memory = s->slots + s->slot_at[layer]};
+        while (row < p->T && p->rows[row].seq == s) row++;
+        run->n = row - run->row;
+    }
+    return runs;
+}
+
+static char *slot_of(const SeqState *s, int length) { return s->slots + (size_t)(length % s->n_slots) * s->slot_bytes; }
+
+void th_state_save_recurrent(const SeqState *s, void *to) {
+    if (s->length == 0)
+        memset(to, 0, s->slot_bytes);
+    else if (s->slot_bytes > 0)
+        memcpy(to, slot_of(s, s->length), s->slot_bytes);
+}
+
+bool th_state_load_recurrent(SeqState *s, const void *from, int length) {
+    if (length < 0 || length > s->length || !caches_rewind(s, length)) return false;
+    if (s->slot_bytes > 0) memcpy(slot_of(s, length), from, s->slot_bytes);
+    if (length == 0) s->high = 0;
+    s->kept_from = s->length = length;
     return true;
 }

@@ -1,27 +1,65 @@
-/* state.h: what one sequence remembers: bytes per layer, whose meaning is the business of the layer's mix block (a KV
- * cache, a recurrent state). One region for all of them, taken when the sequence is opened. */
+/* state.h: what one sequence remembers. A layer's mix block has two kinds of memory: a cache with a place per position
+ * (Block.state), and a recurrent memory that is one and the same size after any number of tokens (Block.recurrent). One
+ * region for all of them, taken when the sequence is opened.
+ *
+ *     [ tables | caches, layer by layer | slot 0: recurrent, layer by layer | slot 1 | ... | slot keep ]
+ *
+ * A recurrent memory cannot be cut to a shorter prefix. So there are 1 + keep slots (ModelOptions.keep, 0 by default):
+ * the memory after `position` tokens lies in slot position % n_slots, and a pass over T rows leaves the memory after
+ * each of its last n_slots rows: that is what th_state_rewind can go back to when a draft was rejected. A slot is one
+ * piece of bytes, so that a checkpoint or a snapshot is one copy of it. After 0 tokens the memory is all zeros and
+ * nobody reads it: a run that begins at position 0 begins with zeros. */
 #ifndef THIMBLE_STATE_H
 #define THIMBLE_STATE_H
 
-#include "op/op.h"
+#include "op/scan.h"
 
 typedef struct Model Model;
 
 struct SeqState {
     const Model *model;
-    int cache_type;      /* THIMBLE_CACHE_* */
-    int context, batch;  /* what the layout was made for */
-    int length;          /* positions evaluated */
-    int high;            /* highest position + 1 written since the last reset: how far rings have been overwritten */
-    char **layer;        /* [n_layer] memory of each layer, NULL if it keeps nothing */
-    void *memory;        /* one region */
-    uint64_t bytes, layer_bytes;
+    int cache_type;     /* THIMBLE_CACHE_* */
+    int context, batch; /* what the layout was made for */
+    int length;         /* positions evaluated */
+    int high;           /* highest position + 1 written since the last reset: how far rings have been overwritten */
+    char **layer;       /* [n_layer] cache of each layer, NULL if it keeps none */
+    uint64_t *slot_at;  /* [n_layer] where a layer's recurrent memory begins in a slot */
+    char *slots;        /* [n_slots][slot_bytes] */
+    size_t slot_bytes;  /* 0: no layer is recurrent */
+    int n_slots;
+    int kept_from; /* recurrent memory is there after kept_from .. length tokens. A pass raises it before it writes
+                    * and moves length when it has succeeded; kept_from > length: a failed pass spoilt the memory
+                    * (and, as ever, the memory after 0 tokens is there) */
+    void *memory;  /* one region */
+    uint64_t bytes;
 };
 
 uint64_t th_state_bytes(const Model *m, int context, int batch); /* of one sequence, as entered in the budget */
 bool th_state_open(SeqState *s, const Model *m, Err *err);       /* for m->context and m->batch; after th_model_load */
 void th_state_close(SeqState *s, const Model *m);                /* accepts a zeroed SeqState */
-/* Forgets positions >= length; false (nothing changed) if the memory cannot (a ring went past it). */
+/* Forgets positions >= length; false (nothing changed) if the memory cannot: a ring went past it, or the recurrent
+ * memory of that position is gone. Going back to 0 is always possible. */
 bool th_state_rewind(SeqState *s, int length);
+/* May a pass continue at length? Not after a failed pass that had begun to overwrite recurrent memory. */
+static inline bool th_state_intact(const SeqState *s) {
+    return s->slot_bytes == 0 || s->length == 0 || s->kept_from <= s->length;
+}
+/* A pass over T rows from length on is about to write. */
+void th_state_begin(SeqState *s, int T);
+
+/* ---- for blocks with a recurrent memory ----------------------------------------------------------------------------
+ */
+
+/* The pass's rows as runs of one sequence each, with the memory of layer `layer`; runs come from scratch. */
+ScanRun *th_state_runs(Pass *p, int layer, int *n);
+static inline size_t th_state_runs_scratch(int T) { return th_scratch_size((size_t)T * sizeof(ScanRun)); }
+
+/* ---- checkpoints: the recurrent memory after length tokens as one piece of slot_bytes -------------------------------
+ */
+
+void th_state_save_recurrent(const SeqState *s, void *to);
+/* The reverse, for a sequence that keeps its caches: its length becomes `length`, which must not exceed the present one
+ * (nor what rings still hold: false, nothing changed). */
+bool th_state_load_recurrent(SeqState *s, const void *from, int length);
 
 #endif

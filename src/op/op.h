@@ -27,13 +27,15 @@ typedef struct RouteStats {
     uint64_t picks_changed;
 } RouteStats;
 
-enum { ROPE_NONE, ROPE_NORM, ROPE_NEOX };
+/* MROPE and IMROPE rotate NEOX pairs by several positions (section 3.3): for text NEOX, but pairs of section e stay. */
+enum { ROPE_NONE, ROPE_NORM, ROPE_NEOX, ROPE_MROPE, ROPE_IMROPE };
 enum { MAX_ROPES = 2 };
 /* Frequencies of a rotary embedding (architectures specification, section 3), made once when the model is loaded. */
 typedef struct Rope {
-    int kind, dims; /* R rotated dims: NORM pairs (2i, 2i+1), NEOX pairs (i, i + R/2) */
+    int kind, dims; /* R rotated dims: NORM pairs (2i, 2i+1), otherwise pairs (i, i + R/2) */
     double *freq;   /* [R/2] angle per position, factors and scaling applied           */
     float magnitude;
+    int sections[4]; /* of MROPE and IMROPE: pairs that follow the positions t, h, w, e; all 0: every pair follows t */
 } Rope;
 
 typedef struct Pass {
@@ -124,9 +126,12 @@ typedef struct RopeNumbers {
     bool yarn_magnitude;  /* M = 0.1 ln(s) + 1 applies */
     int n_ctx_orig;
     const float *factors; /* [R/2] or NULL */
+    int sections[4];      /* as in Rope; other kinds ignore them */
 } RopeNumbers;
 /* freq [R/2] is the caller's. E_FORMAT if the numbers give an angle that is not finite. */
 bool th_rope_init(Rope *r, const RopeNumbers *n, double *freq, Err *err);
+/* cs [R/2]{cos, sin} at the positions t, h, w, e. A token of text has t = h = w and e = 0. */
+void th_rope_angles(float *cs, const Rope *r, const int position[4]);
 /* The pass's table for r: [T][R/2]{cos, sin}, from scratch. */
 const float *th_rope_table(Pass *p, const Rope *r);
 /* Rotates the first R dims of each of T * heads vectors that begin head_stride floats apart. */

@@ -16,6 +16,7 @@ static double turn_pair(const RopeNumbers *n, double turns) {
 
 bool th_rope_init(Rope *r, const RopeNumbers *n, double *freq, Err *err) {
     *r = (Rope){.kind = n->kind, .dims = n->dims, .freq = freq, .magnitude = (float)n->attn_factor};
+    if (n->kind == ROPE_MROPE || n->kind == ROPE_IMROPE) memcpy(r->sections, n->sections, sizeof r->sections);
     double low = 0, high = 0;
     if (n->ext != 0) {
         low = fmax(0, floor(turn_pair(n, n->beta_fast)));
@@ -38,6 +39,24 @@ bool th_rope_init(Rope *r, const RopeNumbers *n, double *freq, Err *err) {
     return true;
 }
 
+/* Which of the four positions pair i follows. */
+static int section_of(const Rope *r, int i) {
+    const int *s = r->sections;
+    int sum = s[0] + s[1] + s[2] + s[3];
+    if (sum == 0) return 0;
+    int k = i % sum;
+    if (r->kind == ROPE_IMROPE) return k < 3 * s[k % 3] ? k % 3 : 3;
+    return k < s[0] ? 0 : k < s[0] + s[1] ? 1 : k < s[0] + s[1] + s[2] ? 2 : 3;
+}
+
+void th_rope_angles(float *cs, const Rope *r, const int position[4]) {
+    for (int i = 0; i < r->dims / 2; i++) {
+        double phi = position[section_of(r, i)] * r->freq[i];
+        cs[2 * i] = (float)cos(phi) * r->magnitude;
+        cs[2 * i + 1] = (float)sin(phi) * r->magnitude;
+    }
+}
+
 typedef struct Table {
     const Pass *p;
     const Rope *r;
@@ -47,14 +66,9 @@ typedef struct Table {
 static void table_rows(void *arg, int worker, int begin, int end) {
     (void)worker;
     const Table *a = arg;
-    int pairs = a->r->dims / 2;
     for (int t = begin; t < end; t++) {
-        float *cs = a->cs + (size_t)t * (size_t)a->r->dims;
-        for (int i = 0; i < pairs; i++) {
-            double phi = a->p->rows[t].position * a->r->freq[i];
-            cs[2 * i] = (float)cos(phi) * a->r->magnitude;
-            cs[2 * i + 1] = (float)sin(phi) * a->r->magnitude;
-        }
+        int at = a->p->rows[t].position;
+        th_rope_angles(a->cs + (size_t)t * (size_t)a->r->dims, a->r, (int[]){at, at, at, 0});
     }
 }
 

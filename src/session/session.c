@@ -188,11 +188,10 @@ bool th_session_score(Session *s, const int32_t *tokens, size_t n, ThimbleScoreF
 bool th_session_rewind(Session *s, size_t position, Err *err) {
     if (position > (size_t)s->length)
         return th_fail(err, THIMBLE_E_ARG, "position %zu is beyond the %d tokens of the session", position, s->length);
-    if (position == (size_t)s->length) return true;
     if (!th_state_rewind(&s->state, (int)position))
         return th_fail(err, THIMBLE_E_STATE, "the memory of position %zu is gone; evaluate from the start", position);
+    s->has_logits = s->has_logits && position == (size_t)s->length;
     s->length = (int)position;
-    s->has_logits = false;
     return true;
 }
 

@@ -10,6 +10,8 @@
 #pragma weak vectors_tokenizers
 #pragma weak vectors_logits
 #pragma weak vectors_arch_logits
+#pragma weak vectors_ops
+#pragma weak vectors_mtp
 
 static void say(const char *word, const char *format, va_list args) {
     printf("%s: ", word);
@@ -47,7 +49,9 @@ int main(int argc, char **argv) {
                  {"gguf", vectors_gguf},
                  {"tokenizers", vectors_tokenizers},
                  {"logits", vectors_logits},
-                 {"arch-logits", vectors_arch_logits}};
+                 {"arch-logits", vectors_arch_logits},
+                 {"ops", vectors_ops},
+                 {"mtp", vectors_mtp}};
     const char *kind = NULL, *dir = NULL;
     Tally t = {0};
     for (int i = 1; i < argc; i++) {

@@ -13,5 +13,6 @@ extern const MatKernel th_tq1_0_c, th_tq2_0_c, th_q1_0_c, th_q2_0_c, th_pq2_0_c,
 extern const MatKernel th_mxfp4_c, th_nvfp4_c;
 extern const VecKernel th_vec_c;
 extern const AttnKernel th_attn_c;
+extern const ScanKernel th_scan_c;
 
 #endif

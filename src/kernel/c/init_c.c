@@ -37,4 +37,5 @@ void th_kernels_init_c(Kernels *k) {
     k->act[ACT_Q8_K] = th_act_q8_k_c;
     k->vec = th_vec_c;
     k->attn = th_attn_c;
+    k->scan = th_scan_c;
 }

@@ -1,0 +1,83 @@
+/* scan.h: recurrent memories: causal convolutions and gated scans over the rows of a pass, in place, whatever blocks
+ * make of them (Gated DeltaNet, KDA, Mamba-2, short convolution).
+ *
+ * A recurrence is computed token by token in every pass, also in prefill: a block of columns of a head's memory stays
+ * in the first cache level across all tokens of a run, and work is cut by heads and columns, never by tokens. So the
+ * bits do not depend on T, on how a prompt is split, on threads or on how many copies are kept. */
+#ifndef THIMBLE_SCAN_H
+#define THIMBLE_SCAN_H
+
+#include "op/op.h"
+
+/* Rows of one sequence in a pass, and one layer's recurrent memory of it: n_slots copies, slot_bytes apart; the one
+ * after `position` tokens lies in slot position % n_slots. A run that begins at position 0 begins with zeros. */
+typedef struct ScanRun {
+    int row, n;
+    int position; /* of the first row */
+    int n_slots;
+    size_t slot_bytes;
+    char *memory;
+} ScanRun;
+static inline char *th_scan_slot(const ScanRun *r, int position) {
+    return r->memory + (size_t)(position % r->n_slots) * r->slot_bytes;
+}
+/* The first row (from 0) after which the memory is to be kept: it is kept after all from there on. */
+static inline int th_scan_first_kept(const ScanRun *r) { return th_max_int(0, r->n - r->n_slots); }
+
+/* ---- causal depthwise convolution over time ------------------------------------------------------------------------
+ */
+
+enum { MAX_CONV_TAPS = 16 };
+/* Memory: [taps - 1][channels] f32 at byte `at` of the layer's; the row of position p lies at p % (taps - 1). */
+typedef struct ConvSpec {
+    const float *w;    /* [channels][taps]; the last tap multiplies the current token */
+    const float *bias; /* [channels] or NULL */
+    int channels, taps;
+    bool silu;
+    size_t at;
+} ConvSpec;
+static inline uint64_t th_conv_bytes(int channels, int taps) {
+    return th_align_up((uint64_t)(taps - 1) * (uint64_t)channels * sizeof(float), 64);
+}
+/* x [T][channels], rows x_stride floats apart, becomes its convolution in place; memories move on. */
+void th_conv(Pass *p, const ConvSpec *c, const ScanRun *runs, int n_runs, float *x, size_t x_stride);
+
+/* ---- gated scans (the rules of ScanKernel) -------------------------------------------------------------------------
+ */
+
+typedef enum ScanRule { SCAN_RULE_DELTA, SCAN_RULE_DELTA_KEYS, SCAN_RULE_ADD } ScanRule;
+/* Memory: per head its blocks of SCAN_COLS (the last one fewer) value columns, each [keys][columns], f32, at byte `at`.
+ */
+typedef struct ScanSpec {
+    ScanRule rule;
+    int heads, keys, values;
+    int key_heads; /* q and k have these; heads is a multiple */
+    bool grouped;  /* head j uses key head j / (heads / key_heads); else j % key_heads */
+    size_t at;
+} ScanSpec;
+static inline uint64_t th_scan_bytes(const ScanSpec *s) {
+    return th_align_up((uint64_t)s->heads * (uint64_t)s->keys * (uint64_t)s->values * sizeof(float), 64);
+}
+/* Where value column e of head j keeps its key i: index into the floats of that memory. */
+size_t th_scan_index(const ScanSpec *s, int head, int key, int value);
+
+typedef struct ScanRows {
+    const float *q, *k; /* [T][key_heads][keys] */
+    const float *v;     /* [T][heads][values] */
+    const float *a;     /* [T][heads], DELTA_KEYS: [T][heads][keys]: decays */
+    const float *beta;  /* [T][heads] */
+    float *o;           /* [T][heads][values] */
+    size_t q_stride, k_stride, v_stride, a_stride, beta_stride, o_stride; /* floats from row to row */
+} ScanRows;
+void th_scan(Pass *p, const ScanSpec *s, const ScanRun *runs, int n_runs, const ScanRows *rows);
+
+/* ---- row-wise helpers ----------------------------------------------------------------------------------------------
+ */
+
+/* Each of `heads` vectors of n per row, rows x_stride floats apart: x *= scale / max(sqrt(sum x^2), eps). */
+void th_l2_norm(Pass *p, float *x, size_t x_stride, int n, int heads, int T, float eps, float scale);
+/* y *= sigmoid(gate) over T rows of n. */
+void th_sigmoid_mul(Pass *p, float *y, size_t y_stride, const float *gate, size_t gate_stride, int n, int T);
+float th_softplus(float x);
+
+#endif
