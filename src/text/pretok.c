@@ -184,12 +184,7 @@ static bool compile(Pretok *p, const char *regex, size_t *translated, size_t *sp
 bool th_pretok_open(Pretok **out, Str pre, Budget *budget, Err *err) {
     *out = NULL;
     const Rule *rule = rule_of(pre);
-    if (!rule) {
-        char name[64];
-        th_str_escape(pre, name, sizeof name);
-        return th_fail(err, THIMBLE_E_UNSUPPORTED,
-                       "unknown tokenizer.ggml.pre \"%s\": its rules for splitting text are not known", name);
-    }
+    if (!rule) return th_fail(err, THIMBLE_E_UNSUPPORTED, "unknown tokenizer.ggml.pre \"%.*s\"", TH_STR_ARG(pre));
     Pretok *p = th_mem_alloc(budget, MEM_METADATA, sizeof *p, 16, err);
     if (!p) return false;
     p->budget = budget;

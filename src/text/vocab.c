@@ -295,7 +295,12 @@ static bool read_rules(Vocab *v, const Gguf *g, const ThimbleLog *log, Err *err)
     v->pre.len = pre.len ? pre.len : 7;
     v->pre.data = th_arena_dup(&v->arena, pre.len ? pre.data : "default", v->pre.len, err);
     if (!v->pre.data) return false;
-    if (v->kind == VOCAB_BPE && !v->raw_utf8) (void)th_pretok_traits(v->pre, &v->ignore_merges, &add_bos);
+    if (v->kind == VOCAB_BPE && !v->raw_utf8 && !th_pretok_traits(v->pre, &v->ignore_merges, &add_bos)) {
+        char name[64];
+        th_str_escape(v->pre, name, sizeof name);
+        return th_fail(err, THIMBLE_E_UNSUPPORTED,
+                       "unknown tokenizer.ggml.pre \"%s\": its rules for splitting text are not known", name);
+    }
     v->add_space_prefix = v->kind == VOCAB_SPM;
     v->add_bos = add_bos;
     v->strips_after_special = is_phi3(g);
