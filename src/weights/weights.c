@@ -97,10 +97,23 @@ static bool shape_fits(const GgufTensor *t, Shape s) {
     return t->dim[3] == 1;
 }
 
+/* A vector is a run of values: converters write the same one as [n], [1, n] or [k, 1, n, 1]. */
+static bool values_fit(const GgufTensor *t, Shape s) {
+    const int64_t want[2] = {s.cols, s.rows};
+    int at = 0;
+    for (int d = 0; d < 4; d++) {
+        if (t->dim[d] == 1) continue;
+        while (at < 2 && want[at] == 1) at++;
+        if (at == 2 || t->dim[d] != (uint64_t)want[at++]) return false;
+    }
+    while (at < 2 && want[at] == 1) at++;
+    return at == 2;
+}
+
 static bool check_shape(const GgufTensor *t, const char *name, Shape s, int flags, Err *err) {
     unsigned long long d0 = t->dim[0], d1 = t->dim[1], d2 = t->dim[2];
     if (!(flags & WEIGHT_EXPERTS)) s.experts = 1;
-    if (!shape_fits(t, s))
+    if (!shape_fits(t, s) && !((flags & WEIGHT_VECTOR) && values_fit(t, s)))
         return th_fail(err, THIMBLE_E_FORMAT, "%s: it is %llu x %llu x %llu but should be %lld x %lld x %lld (0: any)",
                        name, d0, d1, d2, (long long)s.cols, (long long)s.rows, (long long)s.experts);
     uint64_t rows, values;
@@ -120,7 +133,7 @@ static bool check_type(const Weights *ws, const TypeInfo *type, const char *name
     return true;
 }
 
-static Weight *make_weight(Weights *ws, const GgufTensor *t, int flags, Err *err) {
+static Weight *make_weight(Weights *ws, const GgufTensor *t, Shape shape, int flags, Err *err) {
     Weight *w = th_arena_alloc(&ws->arena, sizeof *w, err);
     if (!w) return NULL;
     w->name = th_arena_dup(&ws->arena, t->name.data, t->name.len, err);
@@ -131,6 +144,10 @@ static Weight *make_weight(Weights *ws, const GgufTensor *t, int flags, Err *err
     w->cols = (int)t->dim[0];
     w->rows = (int)t->dim[1];
     w->experts = (int)t->dim[2];
+    if ((flags & WEIGHT_VECTOR) && shape.cols && shape.rows) {
+        w->cols = (int)shape.cols, w->rows = (int)shape.rows;
+        w->experts = 1;
+    }
     w->row_bytes = (size_t)t->row_bytes;
     w->bytes = t->bytes;
     w->flags = flags & ~WEIGHT_OPTIONAL;
@@ -161,7 +178,7 @@ bool th_weights_find(Weights *ws, const char *name, Shape shape, int flags, cons
             append(ws, w);
         }
     } else {
-        w = make_weight(ws, t, flags, err);
+        w = make_weight(ws, t, shape, flags, err);
         if (!w) return false;
         *known = w;
         append(ws, w);

@@ -55,7 +55,8 @@ typedef struct WeightsOptions {
 bool th_weights_open(Weights **out, Gguf *g, const Kernels *k, Budget *b, const WeightsOptions *o, Err *err);
 void th_weights_close(Weights *ws); /* NULL allowed; after nobody pins */
 
-/* Checks name and shape {cols, rows, experts} against the file; 0 in `shape` accepts any size. Call in running order:
+/* Checks name and shape {cols, rows, experts} against the file; 0 in `shape` accepts any size; a vector may be written
+ * with dimensions of 1 anywhere ([n], [1, n], [k, 1, n, 1]). Call in running order:
  * it is the order in which streamed weights are read ahead. A weight found again without WEIGHT_EMBED moves to the
  * end: that is how a head that shares the embedding's matrix is taken. (An embedding is expected to be the head, too,
  * unless "output.weight" was found.) */
