@@ -14,10 +14,12 @@ typedef struct LayerSpec {
     const Block *mix, *ffn;
     /* attention */
     bool qk_norm;         /* per head, weights [D] */
+    bool qk_norm_optional; /* only where the file has the tensors */
     bool qk_norm_whole;   /* over the whole projected vector (olmoe) */
     bool rope_off;
     int window;           /* 0: full */
-    bool swa_rope;        /* uses freq_base_swa without scaling */
+    bool swa_rope;        /* uses freq_base_swa; without scaling unless Hparams.swa_scaled */
+    bool sinks;           /* attn_sinks [H] join the softmax's denominator */
     float attn_scale;     /* 0: 1/sqrt(D) */
     /* norms */
     const char *mix_norm, *ffn_norm;           /* NULL: "attn_norm", "ffn_norm" (pre-norms) */

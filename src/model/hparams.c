@@ -57,6 +57,17 @@ static bool need(const Hparams *hp, const Gguf *g, const char *key, Err *err) {
 
 /* ---- the architecture --------------------------------------------------------------------------------------------- */
 
+/* Weights in a rotated basis have the names and shapes of plain ones: running them would give noise, not an error. */
+static bool check_transforms(const Gguf *g, Err *err) {
+    for (size_t i = 0; i < g->n_kv; i++) {
+        if (!th_str_starts(g->kv[i].key, TH_STR("prism.hadamard."))) continue;
+        char shown[160];
+        th_str_escape(g->kv[i].key, shown, sizeof shown);
+        return th_fail(err, THIMBLE_E_UNSUPPORTED, "the weights of this file are rotated (%s): not supported", shown);
+    }
+    return true;
+}
+
 static bool read_architecture(Hparams *hp, const Gguf *g, Err *err) {
     Str name = {0};
     if (!th_gguf_get_str(g, "general.architecture", &name, err)) return false;
@@ -65,7 +76,7 @@ static bool read_architecture(Hparams *hp, const Gguf *g, Err *err) {
     th_str_escape(name, shown, sizeof shown);
     hp->arch = th_arch_find(name);
     if (!hp->arch) {
-        char known[256];
+        char known[384];
         th_arch_names(known, sizeof known);
         return th_fail(err, THIMBLE_E_UNSUPPORTED, "architecture \"%s\" is not supported; known: %s", shown, known);
     }
@@ -196,6 +207,18 @@ static bool read_rope(Hparams *hp, const Gguf *g, Err *err) {
     return true;
 }
 
+bool th_hparams_scales(Hparams *hp, const Gguf *g, Err *err) {
+    bool rotates = true;
+    if (!th_hparams_real(hp, g, "embedding_scale", 0, 1e9, &hp->embd_scale, err) ||
+        !th_hparams_real(hp, g, "residual_scale", 0, 1e9, &hp->residual_scale, err) ||
+        !th_hparams_real(hp, g, "logit_scale", 0, 1e9, &hp->logit_scale, err) ||
+        !th_hparams_real(hp, g, "attention.scale", 0, 1e9, &hp->attn_scale, err) ||
+        !th_hparams_bool(hp, g, "rope.scaling.finetuned", &rotates, err))
+        return false;
+    hp->no_rope = !rotates;
+    return true;
+}
+
 /* ---- windows and experts ------------------------------------------------------------------------------------------- */
 
 bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err) {
@@ -276,7 +299,7 @@ bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err) {
 
 bool th_hparams_read(Hparams *hp, Gguf *g, Err *err) {
     *hp = (Hparams){0};
-    if (!read_architecture(hp, g, err)) return false;
+    if (!check_transforms(g, err) || !read_architecture(hp, g, err)) return false;
     if (!read_sizes(hp, g, err) || !read_per_layer(hp, g, err) || !read_heads(hp, g, err) || !read_rope(hp, g, err) ||
         !read_experts(hp, g, err))
         return false;

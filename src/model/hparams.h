@@ -32,6 +32,8 @@ typedef struct Hparams {
     double yarn_log;
     int n_ctx_orig;
     int rope_sections[4];    /* all 0: none */
+    bool no_rope;            /* queries and keys are not rotated at all (Granite without positions) */
+    bool swa_scaled;         /* sliding layers are scaled like the others (gpt-oss)                 */
     /* attention */
     int window;
     float attn_scale;        /* 0: 1/sqrt(D) */
@@ -62,6 +64,9 @@ bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err);
 bool th_hparams_recurrent(Hparams *hp, const Gguf *g, Err *err);
 /* The ssm.* numbers, all required. Each is at least 1; conv_kernel is at most 16. */
 bool th_hparams_ssm(Hparams *hp, const Gguf *g, Err *err);
+/* What Granite multiplies by (embedding_scale, residual_scale, logit_scale, attention.scale; 0: off), and whether it
+ * rotates at all (rope.scaling.finetuned). */
+bool th_hparams_scales(Hparams *hp, const Gguf *g, Err *err);
 /* E_FORMAT unless there are experts and their numbers fit together; fills the width from F / K or F when absent. */
 bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err);
 

@@ -37,7 +37,8 @@ static bool bind_layers(Model *m, Binder *b, Err *err) {
 }
 
 static bool bind_head(Model *m, Binder *b) {
-    const char *norm = m->hp.arch->final_norm ? m->hp.arch->final_norm : "output_norm";
+    const char *norm = m->hp.arch->final_norm;
+    if (!norm || !th_bind_has(b, norm)) norm = "output_norm";
     if (!bind_norm(b, norm, &m->final_norm)) return false;
     bool tied = !th_bind_has(b, "output");
     if (!th_bind_linear(b, tied ? "token_embd" : "output", m->hp.n_embd, m->hp.n_vocab, 0, &m->head)) return false;
@@ -117,8 +118,9 @@ static bool make_ropes(Model *m, Err *err) {
                         .attn_factor = hp->attn_factor, .beta_fast = hp->yarn_beta_fast, .beta_slow = hp->yarn_beta_slow,
                         .yarn_magnitude = !hp->has_yarn_log, .n_ctx_orig = hp->n_ctx_orig, .factors = factors};
     memcpy(full.sections, hp->rope_sections, sizeof full.sections);
-    RopeNumbers sliding = {.kind = hp->arch->rope, .dims = hp->n_rot, .base = hp->freq_base_swa, .freq_scale = 1,
-                           .attn_factor = 1};
+    RopeNumbers sliding = {.kind = hp->arch->rope, .dims = hp->n_rot, .freq_scale = 1, .attn_factor = 1};
+    if (hp->swa_scaled) sliding = full;
+    sliding.base = hp->freq_base_swa;
     for (int i = 0; i < m->n_ropes; i++)
         if (!th_rope_init(&m->rope[i], i == 0 ? &full : &sliding, m->rope_freq[i], err)) return false;
     return true;

@@ -17,6 +17,23 @@ typedef struct Elements {
 
 static size_t piece_size(const Elements *e, int piece) { return th_min_size(PIECE, e->n - (size_t)piece * PIECE); }
 
+/* g * sigmoid(1.702 g) * (u + 1) = silu(1.702 g) * ((u + 1) / 1.702): the kernel for silu does the rest. */
+static void clamped(const Kernels *k, float *gate, const float *up, int n) {
+    enum { N = 128 };
+    const float alpha = 1.702f, limit = 7.0f;
+    float factor[N];
+    for (int at = 0; at < n; at += N) {
+        int count = th_min_int(N, n - at);
+        for (int i = 0; i < count; i++) {
+            float g = gate[at + i], u = up[at + i];
+            u = u > limit ? limit : u < -limit ? -limit : u;
+            gate[at + i] = (g > limit ? limit : g) * alpha;
+            factor[i] = (u + 1.0f) / alpha;
+        }
+        k->vec.silu_mul(gate + at, factor, count);
+    }
+}
+
 static void act_pieces(void *arg, int worker, int begin, int end) {
     (void)worker;
     const Elements *e = arg;
@@ -25,6 +42,7 @@ static void act_pieces(void *arg, int worker, int begin, int end) {
         size_t at = (size_t)row * e->stride + (size_t)piece * PIECE;
         int n = (int)piece_size(e, piece);
         if (e->act_fn == ACT_FN_GELU) e->k->vec.gelu_mul(e->y + at, e->x + at, n);
+        else if (e->act_fn == ACT_FN_CLAMPED) clamped(e->k, e->y + at, e->x + at, n);
         else e->k->vec.silu_mul(e->y + at, e->x + at, n);
     }
 }

@@ -108,7 +108,8 @@ size_t th_embed_scratch(int T);
 /* Rows of n; w [n] or NULL. y may be x. */
 void th_rms_norm(Pass *p, float *y, const float *x, const float *w, int n, int rows, float eps);
 
-enum { ACT_FN_SILU, ACT_FN_GELU };
+/* CLAMPED (gpt-oss, section 5.3): g = min(gate, 7), u = clamp(up, -7, 7), g * sigmoid(1.702 g) * (u + 1). */
+enum { ACT_FN_SILU, ACT_FN_GELU, ACT_FN_CLAMPED };
 /* gate = act(gate) * up over T rows of n that begin stride floats apart in both. */
 void th_act_mul(Pass *p, int act_fn, float *gate, const float *up, int n, size_t stride, int T);
 void th_add(Pass *p, float *y, const float *x, size_t n); /* y += x */

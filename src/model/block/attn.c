@@ -12,7 +12,7 @@
 typedef struct Attn {
     Linear qkv; /* fused; w NULL: q, k, v are separate */
     Linear q, k, v, out;
-    const Weight *q_norm, *k_norm;
+    const Weight *q_norm, *k_norm, *sinks;
     AttendSpec spec; /* cache_type is the sequence's */
     int q_rows, k_rows, v_rows;
     int rope;        /* -1: none */
@@ -27,6 +27,7 @@ static bool bind_projections(Attn *a, int64_t E, Binder *b) {
 static bool bind_norms(Attn *a, const Layer *l, Binder *b) {
     const LayerSpec *s = &l->spec;
     if (!s->qk_norm && !s->qk_norm_whole) return true;
+    if (s->qk_norm_optional && !th_bind_has(b, "attn_q_norm")) return true;
     int q = s->qk_norm_whole ? a->q_rows : a->spec.D, k = s->qk_norm_whole ? a->k_rows : a->spec.D;
     return th_bind_vector(b, "attn_q_norm", ".weight", q, 1, 0, &a->q_norm) &&
            th_bind_vector(b, "attn_k_norm", ".weight", k, 1, 0, &a->k_norm);
@@ -40,11 +41,12 @@ static bool attn_bind(void **priv, const Layer *l, Binder *b) {
     Attn *a = *priv = th_bind_record(b, sizeof *a);
     if (!a) return false;
     a->q_rows = n->H * hp->D, a->k_rows = n->Hk * hp->D, a->v_rows = n->Hk * hp->Dv;
-    a->rope = l->spec.rope_off || hp->n_rot == 0 ? -1 : l->spec.swa_rope ? 1 : 0;
+    a->rope = l->spec.rope_off || hp->no_rope || hp->n_rot == 0 ? -1 : l->spec.swa_rope ? 1 : 0;
     a->spec = (AttendSpec){.H = n->H, .Hk = n->Hk, .D = hp->D, .Dv = hp->Dv, .softcap = hp->attn_softcap,
                            .window = l->spec.window,
                            .scale = l->spec.attn_scale != 0 ? l->spec.attn_scale : 1.0f / sqrtf((float)hp->D)};
     return bind_projections(a, hp->n_embd, b) && bind_norms(a, l, b) &&
+           (!l->spec.sinks || th_bind_vector(b, "attn_sinks", ".weight", n->H, 1, 0, &a->sinks)) &&
            th_bind_linear(b, "attn_output", (int64_t)n->H * hp->Dv, hp->n_embd, 0, &a->out);
 }
 
@@ -121,7 +123,7 @@ static void norm_and_rotate(Pass *p, const Attn *a, const Layer *l, float *q, fl
     if (l->spec.qk_norm_whole) {
         th_rms_norm(p, q, q, th_vector(a->q_norm), a->q_rows, p->T, eps);
         th_rms_norm(p, k, k, th_vector(a->k_norm), a->k_rows, p->T, eps);
-    } else if (l->spec.qk_norm) {
+    } else if (a->q_norm) {
         th_rms_norm(p, q, q, th_vector(a->q_norm), s->D, p->T * s->H, eps);
         th_rms_norm(p, k, k, th_vector(a->k_norm), s->D, p->T * s->Hk, eps);
     }
@@ -135,6 +137,7 @@ static bool attn_forward(Pass *p, const void *priv, const Layer *l, float *y, co
     size_t T = (size_t)p->T, mark = th_scratch_mark(p);
     AttendSpec spec = a->spec;
     spec.cache_type = p->rows[0].seq->cache_type;
+    spec.sinks = th_vector(a->sinks);
     float *q = th_scratch_f32(p, T * (size_t)a->q_rows), *k = th_scratch_f32(p, T * (size_t)a->k_rows);
     float *v = th_scratch_f32(p, T * (size_t)a->v_rows), *o = th_scratch_f32(p, T * (size_t)spec.H * (size_t)spec.Dv);
     KvCache *cache = th_scratch_take(p, T * sizeof *cache);

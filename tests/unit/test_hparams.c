@@ -1,0 +1,233 @@
+/* test_hparams.c: the numbers of a model, read from metadata: defaults, per-layer arrays, what an architecture makes of
+ * them, and refusals. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/gguf_writer.h"
+#include "model/arch.h"
+
+enum { LAYERS = 6 };
+
+typedef struct Reading {
+    GgufWriter w;
+    Budget budget;
+    Gguf g;
+    Hparams hp;
+    Err err;
+    char arch[64], key[128];
+} Reading;
+
+static char path[64]; /* one file, written anew by each case */
+static Reading r;
+
+static const char *key(const char *name) {
+    snprintf(r.key, sizeof r.key, "%s.%s", r.arch, name);
+    return r.key;
+}
+
+/* What every file has: LAYERS layers of width 64 with 4 heads. */
+static void begin(const char *arch) {
+    memset(&r, 0, sizeof r);
+    snprintf(r.arch, sizeof r.arch, "%s", arch);
+    gguf_writer_init(&r.w);
+    gguf_writer_str(&r.w, "general.architecture", arch);
+    gguf_writer_u32(&r.w, key("block_count"), LAYERS);
+    gguf_writer_u32(&r.w, key("context_length"), 256);
+    gguf_writer_u32(&r.w, key("embedding_length"), 64);
+    gguf_writer_u32(&r.w, key("attention.head_count"), 4);
+    gguf_writer_f32(&r.w, key("attention.layer_norm_rms_epsilon"), 1e-5f);
+    gguf_writer_u32(&r.w, key("feed_forward_length"), 96);
+}
+
+static bool finish(void) {
+    gguf_writer_tensor(&r.w, "token_embd.weight", 0, 2, (uint64_t[]){64, 32}, NULL);
+    assert_true(gguf_writer_save(&r.w, path));
+    gguf_writer_free(&r.w);
+    th_budget_init(&r.budget, (uint64_t)64 << 20);
+    assert_true(th_gguf_open(&r.g, path, &r.budget, &r.err));
+    return th_hparams_read(&r.hp, &r.g, &r.err);
+}
+static void end(void) { th_gguf_close(&r.g); }
+
+static void read_well(void) {
+    if (!finish()) fail_msg("%s: %s", r.arch, r.err.message);
+}
+static void refused(int code, const char *word) {
+    assert_false(finish());
+    assert_int_equal(r.err.code, code);
+    if (!strstr(r.err.message, word)) fail_msg("\"%s\" does not say \"%s\"", r.err.message, word);
+    end();
+}
+static LayerSpec spec_of(int il) {
+    LayerSpec s = {0};
+    r.hp.arch->layer(&r.hp, il, &s);
+    return s;
+}
+
+static void number(const char *name, uint32_t v) { gguf_writer_u32(&r.w, key(name), v); }
+static void real(const char *name, float v) { gguf_writer_f32(&r.w, key(name), v); }
+
+/* ---- refusals ---- */
+
+static void unknown_architecture(void **state) {
+    (void)state;
+    begin("flamingo");
+    assert_false(finish());
+    assert_int_equal(r.err.code, THIMBLE_E_UNSUPPORTED);
+    char all[512];
+    th_arch_names(all, sizeof all);
+    assert_non_null(strstr(r.err.message, "\"flamingo\""));
+    assert_non_null(strstr(r.err.message, all)); /* the whole list: it must not be cut */
+    end();
+}
+
+static void rotated_weights(void **state) {
+    (void)state;
+    begin("llama");
+    gguf_writer_u32(&r.w, "prism.hadamard.block", 128);
+    refused(THIMBLE_E_UNSUPPORTED, "prism.hadamard.block");
+    begin("llama");
+    gguf_writer_u32(&r.w, "prism.hadamards", 128); /* another name */
+    read_well();
+    end();
+}
+
+static void missing_numbers(void **state) {
+    (void)state;
+    begin("granitemoe");
+    refused(THIMBLE_E_FORMAT, "expert_count");
+    begin("gpt-oss");
+    number("expert_count", 4), number("expert_used_count", 5);
+    refused(THIMBLE_E_FORMAT, "5 of 4 experts");
+    begin("glm4moe");
+    number("expert_count", 4096), number("expert_used_count", 2), number("expert_shared_count", 4096);
+    number("expert_feed_forward_length", 1 << 20);
+    refused(THIMBLE_E_FORMAT, "shared experts");
+}
+
+/* ---- windows and bases ---- */
+
+static void pattern_of_windows(void **state) {
+    (void)state;
+    const bool sliding[LAYERS] = {false, true, true, false, false, true};
+    begin("gemma3");
+    number("attention.sliding_window", 8);
+    gguf_writer_array(&r.w, key("attention.sliding_window_pattern"), GGUF_BOOL, sliding, LAYERS);
+    real("rope.freq_base", 1e6f);
+    read_well();
+    for (int il = 0; il < LAYERS; il++) {
+        assert_int_equal(spec_of(il).window, sliding[il] ? 8 : 0);
+        assert_int_equal(spec_of(il).swa_rope, sliding[il]);
+    }
+    assert_true(r.hp.freq_base_swa == 10000);
+    end();
+    begin("gemma3");
+    number("attention.sliding_window", 8), number("attention.sliding_window_pattern", 3);
+    real("rope.freq_base_swa", 5000);
+    read_well();
+    for (int il = 0; il < LAYERS; il++) assert_int_equal(spec_of(il).window, il % 3 < 2 ? 8 : 0);
+    assert_true(r.hp.freq_base_swa == 5000);
+    end();
+}
+
+static void gemma_scale(void **state) {
+    (void)state;
+    begin("gemma3");
+    number("attention.key_length", 32);
+    read_well();
+    assert_true(spec_of(0).attn_scale == 0); /* 1/sqrt(D) */
+    assert_true(r.hp.embd_scale == 8);
+    end();
+    memset(&r, 0, sizeof r);
+    snprintf(r.arch, sizeof r.arch, "gemma3"); /* 62 layers: the 27B */
+    gguf_writer_init(&r.w);
+    gguf_writer_str(&r.w, "general.architecture", "gemma3");
+    number("block_count", 62), number("context_length", 256), number("embedding_length", 64);
+    number("attention.head_count", 4), number("attention.key_length", 32), number("feed_forward_length", 96);
+    real("attention.layer_norm_rms_epsilon", 1e-6f);
+    read_well();
+    assert_true(spec_of(0).attn_scale == 0.25f);
+    end();
+}
+
+static void gptoss_layers(void **state) {
+    (void)state;
+    begin("gpt-oss");
+    number("attention.sliding_window", 8), number("expert_count", 4), number("expert_used_count", 2);
+    number("expert_feed_forward_length", 48);
+    real("rope.freq_base", 150000);
+    read_well();
+    for (int il = 0; il < LAYERS; il++) {
+        LayerSpec s = spec_of(il);
+        assert_int_equal(s.window, il % 2 == 0 ? 8 : 0);
+        assert_true(s.sinks && !s.swa_rope); /* one base and one scaling for all layers */
+        assert_int_equal(s.act_fn, ACT_FN_CLAMPED);
+    }
+    assert_int_equal(r.hp.gating, 3);
+    end();
+}
+
+/* ---- scales and defaults ---- */
+
+static void granite_scales(void **state) {
+    (void)state;
+    begin("granite");
+    read_well();
+    assert_false(r.hp.no_rope); /* rotation is the default of this family */
+    assert_true(spec_of(0).attn_scale == 0);
+    end();
+    begin("granite");
+    real("embedding_scale", 12), real("residual_scale", 0.22f), real("logit_scale", 8);
+    real("attention.scale", 0.0078125f);
+    gguf_writer_bool(&r.w, key("rope.scaling.finetuned"), false);
+    read_well();
+    assert_true(r.hp.no_rope);
+    assert_true(r.hp.embd_scale == 12 && r.hp.residual_scale == 0.22f && r.hp.logit_scale == 8);
+    assert_true(spec_of(3).attn_scale == 0.0078125f);
+    end();
+    begin("llama"); /* elsewhere the key means nothing */
+    gguf_writer_bool(&r.w, key("rope.scaling.finetuned"), false);
+    real("attention.scale", 3);
+    read_well();
+    assert_false(r.hp.no_rope);
+    assert_true(spec_of(0).attn_scale == 0);
+    end();
+}
+
+static void glm_defaults(void **state) {
+    (void)state;
+    begin("glm4moe");
+    number("expert_count", 8), number("expert_used_count", 2), number("expert_feed_forward_length", 40);
+    number("expert_shared_count", 2), number("leading_dense_block_count", 1), number("nextn_predict_layers", 1);
+    read_well();
+    assert_int_equal(r.hp.gating, 2); /* sigmoid unless the key says otherwise */
+    assert_int_equal(r.hp.ff_shared, 80);
+    assert_int_equal(r.hp.n_layer, LAYERS - 1); /* the MTP block is not run */
+    assert_ptr_equal(spec_of(0).ffn, &th_block_ffn);
+    assert_ptr_equal(spec_of(1).ffn, &th_block_moe);
+    assert_string_equal(spec_of(1).ffn_norm, "post_attention_norm");
+    end();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_architecture), cmocka_unit_test(rotated_weights), cmocka_unit_test(missing_numbers),
+        cmocka_unit_test(pattern_of_windows),   cmocka_unit_test(gemma_scale),     cmocka_unit_test(gptoss_layers),
+        cmocka_unit_test(granite_scales),       cmocka_unit_test(glm_defaults),
+    };
+    snprintf(path, sizeof path, "/tmp/thimble-numbers-XXXXXX");
+    int fd = mkstemp(path);
+    if (fd < 0) return 1;
+    close(fd);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}
