@@ -21,6 +21,9 @@ typedef struct LayerSpec {
     bool swa_rope;        /* uses freq_base_swa; without scaling unless Hparams.swa_scaled */
     bool sinks;           /* attn_sinks [H] join the softmax's denominator */
     float attn_scale;     /* 0: 1/sqrt(D) */
+    bool out_gate;        /* attn_q has 2 D rows a head, query then gate: the head's output *= sigmoid(gate) */
+    /* Gated DeltaNet */
+    bool grouped_keys;    /* value head j uses key head j / (heads / key heads), not j % key heads; ssm_ba accordingly */
     /* norms */
     const char *mix_norm, *ffn_norm;           /* NULL: "attn_norm", "ffn_norm" (pre-norms) */
     const char *mix_post_norm, *ffn_post_norm; /* NULL: none (gemma3: "post_attention_norm", "post_ffw_norm") */
@@ -72,7 +75,7 @@ struct Layer {
     const Layer *next;             /* NULL after the last: for look-ahead */
 };
 
-extern const Block th_block_attn, th_block_ffn, th_block_moe;
+extern const Block th_block_attn, th_block_deltanet, th_block_ffn, th_block_moe;
 
 /* ---- bind.c: taking tensors by their short name ("attn_q": "blk.<layer>.attn_q.weight") ----------------------------- */
 
