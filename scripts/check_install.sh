@@ -10,7 +10,7 @@ check() {
     shift
     if "$@" >"$root/out" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name"; tail -n 20 "$root/out"; fi
 }
-model=$(ls tests/golden/*.gguf 2>/dev/null | head -n 1)
+model=tests/cli/scripted.gguf
 check "make install" make -s install PREFIX="$root/usr"
 for file in bin/thimble lib/libthimble.a lib/libthimble.so include/thimble/thimble.h lib/pkgconfig/thimble.pc share/man/man1/thimble.1; do
     check "installed $file" test -f "$root/usr/$file"
