@@ -1,8 +1,8 @@
 /* thimble.h: run language models that are larger than the memory they get.
  *
  * The only public header. A ThimbleModel is an opened GGUF file inside one hard memory budget; a ThimbleSession is one
- * timeline of tokens on it. The library never prints, exits, raises signals or reads the environment; what it has to say
- * goes to the log callback, what went wrong into the ThimbleError of the call.
+ * timeline of tokens on it. The library never prints, exits, raises signals or reads the environment; what it has to
+ * say goes to the log callback, what went wrong into the ThimbleError of the call.
  *
  * Threads: one thread at a time per session. Calls on different sessions of one model may come from different threads;
  * they are serialised inside. A model may be closed only after its sessions.
@@ -107,7 +107,10 @@ typedef struct ThimblePlan {
     int batch, threads;
     uint64_t metadata, resident, stream_ring, slots, kv, scratch, io, reserve; /* parts of the budget, bytes  */
     uint64_t file_bytes, expert_bytes, dense_bytes;
-    struct { uint64_t bytes; int count, layers; } slot_class[8]; /* expert slots by size                       */
+    struct {
+        uint64_t bytes;
+        int count, layers;
+    } slot_class[8]; /* expert slots by size                       */
     int n_slot_classes;
     double decode_tps, prefill_tps, hit_rate; /* predictions from rough device figures; 0: unknown             */
 } ThimblePlan;
@@ -134,14 +137,14 @@ typedef struct ThimbleModelInfo {
     const char *why_unsupported;            /* NULL if supported                                            */
     uint64_t file_bytes, n_params, expert_bytes, dense_bytes;
     int shards, layers, embedding, heads, heads_kv, experts, experts_used, trained_context;
-    int context, batch, threads;            /* as planned; 0 if nothing was loaded                          */
-    int n_vocab;                            /* rows of the logits                                           */
-    const char *isa;                        /* instruction sets in use                                      */
-    const char *file_type;                  /* summary name of general.file_type, "Q4_K - Medium" etc.       */
+    int context, batch, threads;                 /* as planned; 0 if nothing was loaded                          */
+    int n_vocab;                                 /* rows of the logits                                           */
+    const char *isa;                             /* instruction sets in use                                      */
+    const char *file_type;                       /* summary name of general.file_type, "Q4_K - Medium" etc.       */
     const char *tokenizer_model, *tokenizer_pre; /* NULL if absent                                          */
     bool has_chat_template, add_bos, add_eos;
-    int32_t bos, eos;                       /* -1: none                                                     */
-    const int32_t *eog;                     /* end-of-generation ids, ascending (empty with LOAD_NOTHING off) */
+    int32_t bos, eos;   /* -1: none                                                     */
+    const int32_t *eog; /* end-of-generation ids, ascending (empty with LOAD_NOTHING off) */
     size_t n_eog;
     const ThimbleTypeUse *types;
     size_t n_types;
@@ -188,7 +191,8 @@ typedef struct ThimbleSessionOptions {
 THIMBLE_API void thimble_session_options_init(ThimbleSessionOptions *o);
 
 /* o may be NULL. Errors: BUDGET (more sessions than planned), NOMEM, STATE (model opened without weights). */
-THIMBLE_API int thimble_session_open(ThimbleSession **out, ThimbleModel *m, const ThimbleSessionOptions *o, ThimbleError *e);
+THIMBLE_API int thimble_session_open(ThimbleSession **out, ThimbleModel *m, const ThimbleSessionOptions *o,
+                                     ThimbleError *e);
 THIMBLE_API void thimble_session_close(ThimbleSession *s); /* NULL allowed */
 
 /* Makes the timeline equal tok[0..n): keeps the common prefix, rewinds, evaluates the rest (at least the last token, so
@@ -209,8 +213,8 @@ THIMBLE_API int thimble_session_rewind(ThimbleSession *s, size_t pos, ThimbleErr
 typedef int (*ThimbleScoreFn)(void *arg, size_t index, const float *logits, size_t n_vocab);
 THIMBLE_API int thimble_session_score(ThimbleSession *s, const int32_t *tok, size_t n, ThimbleScoreFn fn, void *arg,
                                       ThimbleError *e);
-THIMBLE_API size_t thimble_session_length(const ThimbleSession *s);              /* tokens in the timeline */
-THIMBLE_API const int32_t *thimble_session_tokens(const ThimbleSession *s);      /* borrowed until the next call */
+THIMBLE_API size_t thimble_session_length(const ThimbleSession *s);         /* tokens in the timeline */
+THIMBLE_API const int32_t *thimble_session_tokens(const ThimbleSession *s); /* borrowed until the next call */
 /* Logits after the last token, [n_vocab]; NULL if nothing was evaluated. Borrowed until the next call on s. Ids without
  * vocabulary entry are -INFINITY. */
 THIMBLE_API const float *thimble_session_logits(const ThimbleSession *s, size_t *n_vocab);
@@ -242,25 +246,25 @@ typedef struct ThimbleStats {
     double expert_stall_s;
     uint64_t io_bytes_read;
     double io_read_s, io_stall_s;
-    const char *io_mode, *io_backend;       /* "direct", "buffered", "mapped", "none" · "threads"            */
-    uint64_t decode_bytes_read;             /* of io_bytes_read, those of single-token passes                */
-    uint64_t decode_bytes_moved;            /* weight bytes that single-token passes had to touch in memory  */
+    const char *io_mode, *io_backend; /* "direct", "buffered", "mapped", "none" · "threads"            */
+    uint64_t decode_bytes_read;       /* of io_bytes_read, those of single-token passes                */
+    uint64_t decode_bytes_moved;      /* weight bytes that single-token passes had to touch in memory  */
     uint64_t budget, planned, peak_rss, peak_anon;
     uint64_t nonfinite_logits;
-    double limit_decode_tps;                /* what memory and flash would have allowed, as far as measured; 0: unknown */
-    int limit_bound;                        /* 0 compute, 1 memory, 2 flash                                  */
+    double limit_decode_tps; /* what memory and flash would have allowed, as far as measured; 0: unknown */
+    int limit_bound;         /* 0 compute, 1 memory, 2 flash                                  */
     float route_bias;
     int experts;
-    uint64_t picks_changed;                 /* experts that a lossy option chose differently                 */
+    uint64_t picks_changed; /* experts that a lossy option chose differently                 */
 } ThimbleStats;
 /* Figures since the model was opened (memory, I/O) and since the session was (tokens). */
 THIMBLE_API void thimble_session_stats(const ThimbleSession *s, ThimbleStats *out);
 
-THIMBLE_API const char *thimble_version(void);           /* "0.1.0" */
-THIMBLE_API const char *thimble_strerror(int code);      /* short words for a code */
-THIMBLE_API const char *thimble_isa(void);               /* all instruction sets of this CPU that have kernels */
-THIMBLE_API uint64_t thimble_available_memory(void);     /* what budget 0 would take now, bytes */
-THIMBLE_API const char *thimble_architectures(void);     /* supported ones, comma-separated */
+THIMBLE_API const char *thimble_version(void);       /* "0.1.0" */
+THIMBLE_API const char *thimble_strerror(int code);  /* short words for a code */
+THIMBLE_API const char *thimble_isa(void);           /* all instruction sets of this CPU that have kernels */
+THIMBLE_API uint64_t thimble_available_memory(void); /* what budget 0 would take now, bytes */
+THIMBLE_API const char *thimble_architectures(void); /* supported ones, comma-separated */
 
 #ifdef __cplusplus
 }

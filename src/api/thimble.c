@@ -1,4 +1,5 @@
-/* thimble.c: the public functions: check arguments, delegate, turn an Err into code and message. No logic of its own. */
+/* thimble.c: the public functions: check arguments, delegate, turn an Err into code and message. No logic of its own.
+ */
 #include "thimble/thimble.h"
 
 #include <pthread.h>
@@ -16,7 +17,7 @@ struct ThimbleSession {
     Session session;
 };
 
-#define STRING_OF(x) #x
+#define STRING_OF(x)          #x
 #define VERSION_TEXT(a, b, c) STRING_OF(a) "." STRING_OF(b) "." STRING_OF(c)
 
 const char *thimble_version(void) {
@@ -25,17 +26,28 @@ const char *thimble_version(void) {
 
 const char *thimble_strerror(int code) {
     switch (code) {
-    case THIMBLE_OK: return "no error";
-    case THIMBLE_E_ARG: return "argument out of range";
-    case THIMBLE_E_IO: return "reading or writing failed";
-    case THIMBLE_E_FORMAT: return "damaged model file";
-    case THIMBLE_E_UNSUPPORTED: return "not supported";
-    case THIMBLE_E_BUDGET: return "budget below the floor";
-    case THIMBLE_E_NOMEM: return "out of memory";
-    case THIMBLE_E_CONTEXT_FULL: return "context is full";
-    case THIMBLE_E_STATE: return "call does not fit the state";
-    case THIMBLE_E_CANCELLED: return "cancelled";
-    default: return "unknown error";
+    case THIMBLE_OK:
+        return "no error";
+    case THIMBLE_E_ARG:
+        return "argument out of range";
+    case THIMBLE_E_IO:
+        return "reading or writing failed";
+    case THIMBLE_E_FORMAT:
+        return "damaged model file";
+    case THIMBLE_E_UNSUPPORTED:
+        return "not supported";
+    case THIMBLE_E_BUDGET:
+        return "budget below the floor";
+    case THIMBLE_E_NOMEM:
+        return "out of memory";
+    case THIMBLE_E_CONTEXT_FULL:
+        return "context is full";
+    case THIMBLE_E_STATE:
+        return "call does not fit the state";
+    case THIMBLE_E_CANCELLED:
+        return "cancelled";
+    default:
+        return "unknown error";
     }
 }
 
@@ -64,8 +76,13 @@ void thimble_session_options_init(ThimbleSessionOptions *o) {
 
 void thimble_sampler_init(ThimbleSampler *sm) {
     if (sm)
-        *sm = (ThimbleSampler){.struct_size = sizeof *sm, .temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f,
-                               .repeat_penalty = 1.0f, .top_k = 40, .repeat_last_n = 64};
+        *sm = (ThimbleSampler){.struct_size = sizeof *sm,
+                               .temperature = 0.8f,
+                               .top_p = 0.95f,
+                               .min_p = 0.05f,
+                               .repeat_penalty = 1.0f,
+                               .top_k = 40,
+                               .repeat_last_n = 64};
 }
 
 /* A caller built against an older header knows fewer fields: the rest are the defaults. */
@@ -94,7 +111,8 @@ int thimble_model_open(ThimbleModel **out, const char *path, const ThimbleModelO
     ThimbleModelOptions options = known_options(o);
     Err err = {0};
     ThimbleModel *m = calloc(1, sizeof *m);
-    bool ok = m ? th_engine_open(&m->engine, path, &options, &err) : th_fail(&err, THIMBLE_E_NOMEM, "no memory for a model");
+    bool ok =
+        m ? th_engine_open(&m->engine, path, &options, &err) : th_fail(&err, THIMBLE_E_NOMEM, "no memory for a model");
     if (ok)
         *out = m;
     else
@@ -110,19 +128,22 @@ void thimble_model_close(ThimbleModel *m) {
 
 const ThimbleModelInfo *thimble_model_info(const ThimbleModel *m) { return m ? &m->engine.info : NULL; }
 
-int thimble_tokenize(ThimbleModel *m, const char *text, size_t len, int flags, int32_t *tok, size_t cap, size_t *n, ThimbleError *e) {
+int thimble_tokenize(ThimbleModel *m, const char *text, size_t len, int flags, int32_t *tok, size_t cap, size_t *n,
+                     ThimbleError *e) {
     if (!m || !n || (!text && len) || (!tok && cap)) return bad_argument(e, "model, text, tok or n");
     Err err = {0};
     const Engine *engine = &m->engine;
     *n = 0;
     if (!engine->tokenizer)
-        return finish(th_fail(&err, THIMBLE_E_UNSUPPORTED, "%s has no tokenizer that can be used", engine->path), &err, e);
+        return finish(th_fail(&err, THIMBLE_E_UNSUPPORTED, "%s has no tokenizer that can be used", engine->path), &err,
+                      e);
     TokenBuf ids = {0};
     const Vocab *v = &engine->vocab;
     bool bos = flags & THIMBLE_TOK_BOS ? v->bos >= 0 : !(flags & THIMBLE_TOK_NO_BOS) && v->add_bos && v->bos >= 0;
     bool eos = !(flags & THIMBLE_TOK_NO_EOS) && v->add_eos && v->eos >= 0;
     bool ok = (!bos || th_token_buf_push(&ids, v->bos, &err)) &&
-              th_tokenizer_encode(engine->tokenizer, (Str){text ? text : "", len}, false, flags & THIMBLE_TOK_SPECIAL, &ids, &err) &&
+              th_tokenizer_encode(engine->tokenizer, (Str){text ? text : "", len}, false, flags & THIMBLE_TOK_SPECIAL,
+                                  &ids, &err) &&
               (!eos || th_token_buf_push(&ids, v->eos, &err));
     if (ok) {
         *n = ids.n;
@@ -181,7 +202,8 @@ int thimble_session_open(ThimbleSession **out, ThimbleModel *m, const ThimbleSes
     if (!m) return bad_argument(e, "model");
     Err err = {0};
     ThimbleSession *s = calloc(1, sizeof *s);
-    bool ok = s ? th_session_open(&s->session, &m->engine, o, &err) : th_fail(&err, THIMBLE_E_NOMEM, "no memory for a session");
+    bool ok = s ? th_session_open(&s->session, &m->engine, o, &err)
+                : th_fail(&err, THIMBLE_E_NOMEM, "no memory for a session");
     if (ok)
         *out = s;
     else
@@ -224,7 +246,8 @@ int thimble_session_rewind(ThimbleSession *s, size_t pos, ThimbleError *e) {
     return finish(th_session_rewind(&s->session, pos, &err), &err, e);
 }
 
-int thimble_session_score(ThimbleSession *s, const int32_t *tok, size_t n, ThimbleScoreFn fn, void *arg, ThimbleError *e) {
+int thimble_session_score(ThimbleSession *s, const int32_t *tok, size_t n, ThimbleScoreFn fn, void *arg,
+                          ThimbleError *e) {
     if (!s) return bad_argument(e, "session");
     Err err = {0};
     return finish(th_session_score(&s->session, tok, n, fn, arg, &err), &err, e);

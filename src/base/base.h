@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 #define TH_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#define TH_MUST_USE __attribute__((warn_unused_result))
-#define TH_COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define TH_ALIGNED(n) __attribute__((aligned(n)))
+#define TH_MUST_USE          __attribute__((warn_unused_result))
+#define TH_COUNT(array)      (sizeof(array) / sizeof((array)[0]))
+#define TH_ALIGNED(n)        __attribute__((aligned(n)))
 
 #define TH_KIB ((size_t)1024)
 #define TH_MIB ((size_t)1024 * 1024)

@@ -30,7 +30,7 @@ typedef struct Budget {
 
 void th_budget_init(Budget *b, uint64_t limit);
 void th_budget_free(Budget *b);
-void th_budget_limit(Budget *b, uint64_t limit); /* replaces the limit; entries stay */
+void th_budget_limit(Budget *b, uint64_t limit);                      /* replaces the limit; entries stay */
 bool th_budget_take(Budget *b, MemClass c, uint64_t bytes, Err *err); /* E_BUDGET names class, bytes and what is left */
 void th_budget_give(Budget *b, MemClass c, uint64_t bytes);
 const char *th_mem_class_name(MemClass c);

@@ -1,6 +1,7 @@
 /* err.h: why something failed, as a code of thimble.h and a sentence.
  *
- * Functions that can fail return false and fill an Err; `return th_fail(err, ...)`. Callers that know more prefix it. */
+ * Functions that can fail return false and fill an Err; `return th_fail(err, ...)`. Callers that know more prefix it.
+ */
 #ifndef THIMBLE_ERR_H
 #define THIMBLE_ERR_H
 

@@ -23,7 +23,8 @@ static uint32_t hash_of(const Map *m, Str key) { return (uint32_t)XXH3_64bits_wi
 
 static MapSlot *slot_for(const Map *m, Str key, uint32_t hash) {
     size_t i = hash & m->mask;
-    while (m->slots[i].key.data && !(m->slots[i].hash == hash && th_str_eq(m->slots[i].key, key))) i = (i + 1) & m->mask;
+    while (m->slots[i].key.data && !(m->slots[i].hash == hash && th_str_eq(m->slots[i].key, key)))
+        i = (i + 1) & m->mask;
     return &m->slots[i];
 }
 

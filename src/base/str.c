@@ -11,7 +11,11 @@ uint64_t th_str_hash(Str s) { return XXH3_64bits(s.len ? s.data : "", s.len); }
 
 /* Length of the valid UTF-8 sequence at p, 0 if there is none. */
 static size_t utf8_length(const unsigned char *p, size_t left) {
-    size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xC2 && p[0] < 0xE0 ? 2 : (p[0] & 0xF0) == 0xE0 ? 3 : p[0] >= 0xF0 && p[0] < 0xF5 ? 4 : 0;
+    size_t n = p[0] < 0x80                   ? 1
+               : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
+               : (p[0] & 0xF0) == 0xE0       ? 3
+               : p[0] >= 0xF0 && p[0] < 0xF5 ? 4
+                                             : 0;
     if (n == 0 || n > left) return 0;
     for (size_t i = 1; i < n; i++)
         if ((p[i] & 0xC0) != 0x80) return 0;
@@ -38,7 +42,8 @@ void th_str_escape(Str s, char *out, size_t cap) {
 }
 
 bool th_buf_append(Buf *b, const void *data, size_t len, Err *err) {
-    if (len > SIZE_MAX / 4 - b->len) return th_fail(err, THIMBLE_E_NOMEM, "a text of more than %zu bytes is too large", b->len);
+    if (len > SIZE_MAX / 4 - b->len)
+        return th_fail(err, THIMBLE_E_NOMEM, "a text of more than %zu bytes is too large", b->len);
     if (b->len + len + 1 > b->cap) {
         size_t cap = th_max_size(b->cap * 2, b->len + len + 64);
         char *grown = realloc(b->data, cap);

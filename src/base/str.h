@@ -12,10 +12,12 @@ typedef struct Str {
 } Str;
 
 #define TH_STR(literal) ((Str){(literal), sizeof(literal) - 1})
-#define TH_STR_ARG(s) (int)th_min_size((s).len, 200), (s).data /* for "%.*s" */
+#define TH_STR_ARG(s)   (int)th_min_size((s).len, 200), (s).data /* for "%.*s" */
 
 static inline Str th_str(const char *text) { return (Str){text, strlen(text)}; }
-static inline bool th_str_eq(Str a, Str b) { return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0); }
+static inline bool th_str_eq(Str a, Str b) {
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
 static inline bool th_str_is(Str a, const char *text) { return th_str_eq(a, th_str(text)); }
 static inline bool th_str_starts(Str a, Str prefix) {
     return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.data, prefix.data, prefix.len) == 0);

@@ -23,10 +23,12 @@ static bool check_ranges(const ThimbleModelOptions *o, Err *err) {
         return th_fail(err, THIMBLE_E_ARG, "options were not initialised with thimble_model_options_init");
     if (!(o->route_bias >= 0 && o->route_bias < 1e6f))
         return th_fail(err, THIMBLE_E_ARG, "route_bias %g is not a finite number of at least 0", (double)o->route_bias);
-    return in_range("threads", o->threads, 0, MAX_THREADS, err) && in_range("context", o->context, 0, MAX_CONTEXT, err) &&
+    return in_range("threads", o->threads, 0, MAX_THREADS, err) &&
+           in_range("context", o->context, 0, MAX_CONTEXT, err) &&
            in_range("sessions", o->sessions, 0, MAX_SESSIONS, err) && in_range("batch", o->batch, 0, MAX_BATCH, err) &&
-           in_range("load", o->load, 0, THIMBLE_LOAD_NOTHING, err) && in_range("home", o->home, 0, THIMBLE_HOME_PAGED, err) &&
-           in_range("slots", o->slots, 0, 1 << 24, err) && in_range("lookahead", o->lookahead, 0, THIMBLE_OFF, err) &&
+           in_range("load", o->load, 0, THIMBLE_LOAD_NOTHING, err) &&
+           in_range("home", o->home, 0, THIMBLE_HOME_PAGED, err) && in_range("slots", o->slots, 0, 1 << 24, err) &&
+           in_range("lookahead", o->lookahead, 0, THIMBLE_OFF, err) &&
            in_range("evict", o->evict, 0, THIMBLE_EVICT_LFU, err) &&
            in_range("cache_type", o->cache_type, 0, THIMBLE_CACHE_Q8_0, err) &&
            in_range("experts", o->experts, 0, MAX_EXPERTS, err);
@@ -45,7 +47,8 @@ bool th_engine_resolve(const ThimbleModelOptions *o, ModelOptions *out, Err *err
     if (o->isa && !th_cpu_parse_isa(o->isa, &mask))
         return th_fail(err, THIMBLE_E_ARG, "\"%.80s\" is not a list of instruction sets", o->isa);
     if (o->home == THIMBLE_HOME_MAPPED && o->budget)
-        return th_fail(err, THIMBLE_E_ARG, "home mapped lives in the page cache and cannot keep a budget; leave one of them out");
+        return th_fail(err, THIMBLE_E_ARG,
+                       "home mapped lives in the page cache and cannot keep a budget; leave one of them out");
     *out = (ModelOptions){.budget = o->budget ? o->budget : th_engine_automatic_budget(),
                           .budget_explicit = o->budget != 0,
                           .threads = o->threads ? o->threads : th_cpu_threads(),
@@ -68,8 +71,10 @@ static void copy_str(char *out, size_t cap, Str s) {
 
 static bool read_names(Engine *e, Err *err) {
     Str arch = {0}, name = {0}, model = {0}, pre = {0};
-    if (!th_gguf_get_str(&e->gguf, "general.architecture", &arch, err) || !th_gguf_get_str(&e->gguf, "general.name", &name, err) ||
-        !th_gguf_get_str(&e->gguf, "tokenizer.ggml.model", &model, err) || !th_gguf_get_str(&e->gguf, "tokenizer.ggml.pre", &pre, err))
+    if (!th_gguf_get_str(&e->gguf, "general.architecture", &arch, err) ||
+        !th_gguf_get_str(&e->gguf, "general.name", &name, err) ||
+        !th_gguf_get_str(&e->gguf, "tokenizer.ggml.model", &model, err) ||
+        !th_gguf_get_str(&e->gguf, "tokenizer.ggml.pre", &pre, err))
         return false;
     copy_str(e->architecture, sizeof e->architecture, arch);
     copy_str(e->name, sizeof e->name, name);
@@ -192,7 +197,8 @@ static bool open_file(Engine *e, const char *path, const ThimbleModelOptions *o,
 static uint64_t extra_bytes(const Engine *e) {
     const Model *m = &e->model;
     uint64_t vocab = (uint64_t)m->hp.n_vocab;
-    uint64_t sessions = (uint64_t)m->options.sessions * th_session_own_bytes(0, m->hp.n_vocab); /* the plan counts timelines */
+    uint64_t sessions =
+        (uint64_t)m->options.sessions * th_session_own_bytes(0, m->hp.n_vocab); /* the plan counts timelines */
     return th_vocab_bytes(&e->gguf) + sessions + (uint64_t)th_model_logit_rows(m) * vocab * sizeof(float) + 64 * TH_KIB;
 }
 
@@ -207,8 +213,8 @@ static bool refuse(const Engine *e, Err *err) {
     return th_fail(err, THIMBLE_E_BUDGET,
                    "a budget of %llu bytes (%.1f MiB) is below the floor of %llu bytes (%.1f MiB) for a context of %d: "
                    "the nearest setting that fits is --ram %lluM%s",
-                   (unsigned long long)e->budget.limit, (double)e->budget.limit / mib, (unsigned long long)e->plan.floor,
-                   (double)e->plan.floor / mib, e->plan.context,
+                   (unsigned long long)e->budget.limit, (double)e->budget.limit / mib,
+                   (unsigned long long)e->plan.floor, (double)e->plan.floor / mib, e->plan.context,
                    (unsigned long long)((e->plan.floor + TH_MIB - 1) / TH_MIB),
                    e->plan.max_context > 0 ? " or a shorter context" : "");
 }
@@ -219,7 +225,8 @@ static bool open_vocab(Engine *e, Err *err) {
     if (!th_vocab_open(&e->vocab, &e->gguf, &e->budget, &e->options.log, &why)) {
         th_vocab_close(&e->vocab);
         e->vocab = (Vocab){0};
-        if (why.code != THIMBLE_E_UNSUPPORTED || e->options.load == THIMBLE_LOAD_VOCAB) return th_fail(err, why.code, "%s", why.message);
+        if (why.code != THIMBLE_E_UNSUPPORTED || e->options.load == THIMBLE_LOAD_VOCAB)
+            return th_fail(err, why.code, "%s", why.message);
         th_log(&e->options.log, THIMBLE_LOG_WARN, "%s; only token ids can be used", why.message);
         return true;
     }

@@ -31,11 +31,15 @@ static void heapify(Candidate *heap, size_t n, bool best_on_top) {
 
 static bool check_parameters(const ThimbleSampler *sm, Err *err) {
     if (!(sm->temperature >= 0) || !isfinite(sm->temperature))
-        return th_fail(err, THIMBLE_E_ARG, "temperature %g is not a finite number of at least 0", (double)sm->temperature);
-    if (!(sm->top_p >= 0 && sm->top_p <= 1)) return th_fail(err, THIMBLE_E_ARG, "top_p %g is not in 0..1", (double)sm->top_p);
-    if (!(sm->min_p >= 0 && sm->min_p <= 1)) return th_fail(err, THIMBLE_E_ARG, "min_p %g is not in 0..1", (double)sm->min_p);
+        return th_fail(err, THIMBLE_E_ARG, "temperature %g is not a finite number of at least 0",
+                       (double)sm->temperature);
+    if (!(sm->top_p >= 0 && sm->top_p <= 1))
+        return th_fail(err, THIMBLE_E_ARG, "top_p %g is not in 0..1", (double)sm->top_p);
+    if (!(sm->min_p >= 0 && sm->min_p <= 1))
+        return th_fail(err, THIMBLE_E_ARG, "min_p %g is not in 0..1", (double)sm->min_p);
     if (!(sm->repeat_penalty > 0) || !isfinite(sm->repeat_penalty))
-        return th_fail(err, THIMBLE_E_ARG, "repeat_penalty %g is not a finite number above 0", (double)sm->repeat_penalty);
+        return th_fail(err, THIMBLE_E_ARG, "repeat_penalty %g is not a finite number above 0",
+                       (double)sm->repeat_penalty);
     if (sm->top_k < 0) return th_fail(err, THIMBLE_E_ARG, "top_k %d is negative", sm->top_k);
     if (sm->repeat_last_n < -1) return th_fail(err, THIMBLE_E_ARG, "repeat_last_n %d is below -1", sm->repeat_last_n);
     return true;
@@ -159,7 +163,8 @@ bool th_sampler_pick(ThimbleSampler *sm, const SampleInput *in, int32_t *token, 
     if (!check_parameters(sm, err)) return false;
     Candidate *c = in->scratch;
     size_t n = collect(in, c, nonfinite);
-    if (n == 0) return th_fail(err, THIMBLE_E_STATE, "no token can be chosen: not one of %d logits is finite", in->n_vocab);
+    if (n == 0)
+        return th_fail(err, THIMBLE_E_STATE, "no token can be chosen: not one of %d logits is finite", in->n_vocab);
     penalise(sm, in, c, n);
     if (sm->temperature < 1e-6f) {
         *token = best_of(c, n).id;

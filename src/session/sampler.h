@@ -14,13 +14,13 @@ typedef struct Candidate {
 } Candidate;
 
 typedef struct SampleInput {
-    const float *logits;           /* [n_vocab], untouched */
+    const float *logits; /* [n_vocab], untouched */
     int n_vocab;
-    const int32_t *history;        /* tokens so far, for the penalty */
+    const int32_t *history; /* tokens so far, for the penalty */
     size_t n_history;
-    const int32_t *suppress;       /* never chosen */
+    const int32_t *suppress; /* never chosen */
     int n_suppress;
-    Candidate *scratch;            /* [n_vocab] */
+    Candidate *scratch; /* [n_vocab] */
 } SampleInput;
 
 /* E_ARG for parameters out of range, E_STATE if no logit is finite. *nonfinite counts NaN and +Inf logits. */

@@ -20,7 +20,8 @@ static bool reserve_place(Engine *e, Err *err) {
     if (ok) e->open_sessions++;
     pthread_mutex_unlock(&e->lock);
     if (ok) return true;
-    return th_fail(err, THIMBLE_E_BUDGET, "the budget was planned for %d open session%s", planned, planned == 1 ? "" : "s");
+    return th_fail(err, THIMBLE_E_BUDGET, "the budget was planned for %d open session%s", planned,
+                   planned == 1 ? "" : "s");
 }
 
 bool th_session_open(Session *s, Engine *e, const ThimbleSessionOptions *o, Err *err) {
@@ -65,7 +66,8 @@ static bool check_tokens(const Session *s, const int32_t *tokens, size_t n, size
         return th_fail(err, THIMBLE_E_CONTEXT_FULL, "%zu tokens do not fit a context of %d", at + n, m->context);
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= m->hp.n_vocab)
-            return th_fail(err, THIMBLE_E_ARG, "token %d at position %zu is not in 0..%d", tokens[i], at + i, m->hp.n_vocab - 1);
+            return th_fail(err, THIMBLE_E_ARG, "token %d at position %zu is not in 0..%d", tokens[i], at + i,
+                           m->hp.n_vocab - 1);
     return true;
 }
 
@@ -158,7 +160,8 @@ static bool report_progress(const Session *s, size_t done, size_t total, Err *er
 }
 
 /* Appends checked tokens in passes of at most a batch. */
-static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, ThimbleScoreFn fn, void *arg, Err *err) {
+static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, ThimbleScoreFn fn, void *arg,
+                   Err *err) {
     Engine *e = s->engine;
     pthread_mutex_lock(&e->lock);
     bool ok = true;
@@ -214,7 +217,8 @@ static bool check_batch(Session *const *s, const int32_t *tokens, size_t n, Err 
         if (s[i]->engine != s[0]->engine) return th_fail(err, THIMBLE_E_ARG, "session %zu belongs to another model", i);
         for (size_t j = 0; j < i; j++)
             if (s[i] == s[j]) return th_fail(err, THIMBLE_E_ARG, "sessions %zu and %zu are the same", j, i);
-        if (!check_tokens(s[i], &tokens[i], 1, (size_t)s[i]->length, err)) return th_err_prefix(err, "session %zu: ", i);
+        if (!check_tokens(s[i], &tokens[i], 1, (size_t)s[i]->length, err))
+            return th_err_prefix(err, "session %zu: ", i);
     }
     return true;
 }
@@ -255,9 +259,13 @@ bool th_session_eval_batch(Session *const *s, const int32_t *tokens, size_t n, E
 
 bool th_session_sample(Session *s, ThimbleSampler *sm, int32_t *token, Err *err) {
     const Engine *e = s->engine;
-    if (!s->has_logits) return th_fail(err, THIMBLE_E_STATE, "there are no logits to sample from: evaluate a token first");
-    SampleInput in = {.logits = s->logits, .n_vocab = e->model.hp.n_vocab, .history = s->tokens,
-                      .n_history = (size_t)s->length, .scratch = s->candidates};
+    if (!s->has_logits)
+        return th_fail(err, THIMBLE_E_STATE, "there are no logits to sample from: evaluate a token first");
+    SampleInput in = {.logits = s->logits,
+                      .n_vocab = e->model.hp.n_vocab,
+                      .history = s->tokens,
+                      .n_history = (size_t)s->length,
+                      .scratch = s->candidates};
     if (e->has_vocab) {
         in.suppress = e->vocab.suppress;
         in.n_suppress = e->vocab.n_suppress;
@@ -265,8 +273,10 @@ bool th_session_sample(Session *s, ThimbleSampler *sm, int32_t *token, Err *err)
     uint64_t nonfinite = 0;
     bool ok = th_sampler_pick(sm, &in, token, &nonfinite, err);
     if (nonfinite && s->stats.nonfinite_logits == 0)
-        th_log(&e->options.log, THIMBLE_LOG_WARN, "%llu logits are not finite and are ignored: a damaged scale in the weights "
-               "(output head or last layers) is the usual cause", (unsigned long long)nonfinite);
+        th_log(&e->options.log, THIMBLE_LOG_WARN,
+               "%llu logits are not finite and are ignored: a damaged scale in the weights "
+               "(output head or last layers) is the usual cause",
+               (unsigned long long)nonfinite);
     s->stats.nonfinite_logits += nonfinite;
     if (ok && s->first_token_at == 0) s->first_token_at = th_sys_seconds();
     return ok;

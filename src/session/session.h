@@ -8,12 +8,12 @@ typedef struct Session {
     Engine *engine;
     ThimbleProgress progress;
     SeqState state;
-    int32_t *tokens;      /* [context] */
+    int32_t *tokens; /* [context] */
     int length;
-    float *logits;        /* [n_vocab], valid if has_logits */
+    float *logits; /* [n_vocab], valid if has_logits */
     bool has_logits;
-    void *candidates;     /* sampler scratch, [n_vocab] */
-    ThimbleStats stats;   /* the parts that are the session's own */
+    void *candidates;   /* sampler scratch, [n_vocab] */
+    ThimbleStats stats; /* the parts that are the session's own */
     double first_token_at;
 } Session;
 

@@ -104,8 +104,8 @@ static void rng_is_stable(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f16_round_trips),  cmocka_unit_test(sizes_do_not_wrap), cmocka_unit_test(ledger_is_hard),
-        cmocka_unit_test(arena_and_map),    cmocka_unit_test(escape_and_errors), cmocka_unit_test(rng_is_stable),
+        cmocka_unit_test(f16_round_trips), cmocka_unit_test(sizes_do_not_wrap), cmocka_unit_test(ledger_is_hard),
+        cmocka_unit_test(arena_and_map),   cmocka_unit_test(escape_and_errors), cmocka_unit_test(rng_is_stable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,8 @@
 enum { MAX_V = 512 };
 static Candidate scratch[MAX_V];
 
-static bool pick(ThimbleSampler *sm, const float *logits, int n, const int32_t *history, size_t n_history, int32_t *token,
-                 uint64_t *nonfinite, Err *err) {
+static bool pick(ThimbleSampler *sm, const float *logits, int n, const int32_t *history, size_t n_history,
+                 int32_t *token, uint64_t *nonfinite, Err *err) {
     SampleInput in = {.logits = logits, .n_vocab = n, .history = history, .n_history = n_history, .scratch = scratch};
     return th_sampler_pick(sm, &in, token, nonfinite, err);
 }
@@ -133,7 +133,8 @@ static void kept_set_equals_a_full_sort(void **state) {
         int k = sm.top_k && sm.top_k < n ? sm.top_k : n, kept = 0;
         double total = 0, sum = 0;
         for (int i = 0; i < k; i++) total += exp((double)sorted[i].logit - sorted[0].logit);
-        while (kept < k && (kept == 0 || sum < sm.top_p * total)) sum += exp((double)sorted[kept++].logit - sorted[0].logit);
+        while (kept < k && (kept == 0 || sum < sm.top_p * total))
+            sum += exp((double)sorted[kept++].logit - sorted[0].logit);
         bool expected[MAX_V] = {false}, seen[MAX_V] = {false};
         for (int i = 0; i < kept; i++) expected[sorted[i].id] = true;
         for (int draw = 0; draw < 3000; draw++) {
@@ -143,7 +144,8 @@ static void kept_set_equals_a_full_sort(void **state) {
             assert_true(expected[token]);
             seen[token] = true;
         }
-        for (int i = 0; i < kept; i++) assert_true(seen[sorted[i].id] || exp((double)sorted[i].logit - sorted[0].logit) / sum < 0.01);
+        for (int i = 0; i < kept; i++)
+            assert_true(seen[sorted[i].id] || exp((double)sorted[i].logit - sorted[0].logit) / sum < 0.01);
     }
 }
 
@@ -164,9 +166,12 @@ static void same_seed_same_tokens(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiny_temperature_is_greedy),        cmocka_unit_test(bad_parameters_are_refused),
-        cmocka_unit_test(one_always_remains),                cmocka_unit_test(non_finite_is_ignored_and_counted),
-        cmocka_unit_test(penalty_counts_each_token_once),    cmocka_unit_test(kept_set_equals_a_full_sort),
+        cmocka_unit_test(tiny_temperature_is_greedy),
+        cmocka_unit_test(bad_parameters_are_refused),
+        cmocka_unit_test(one_always_remains),
+        cmocka_unit_test(non_finite_is_ignored_and_counted),
+        cmocka_unit_test(penalty_counts_each_token_once),
+        cmocka_unit_test(kept_set_equals_a_full_sort),
         cmocka_unit_test(same_seed_same_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
