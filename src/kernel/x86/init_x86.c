@@ -22,6 +22,19 @@ static void init_avx2(Kernels *k) {
     k->attn = th_attn_avx2;
 }
 
+static void init_avxvnni(Kernels *k) {
+    k->mat[TYPE_Q4_0] = &th_q4_0_avxvnni;
+    k->mat[TYPE_Q4_1] = &th_q4_1_avxvnni;
+    k->mat[TYPE_Q5_0] = &th_q5_0_avxvnni;
+    k->mat[TYPE_Q5_1] = &th_q5_1_avxvnni;
+    k->mat[TYPE_Q8_0] = &th_q8_0_avxvnni;
+    k->mat[TYPE_Q2_K] = &th_q2_k_avxvnni;
+    k->mat[TYPE_Q3_K] = &th_q3_k_avxvnni;
+    k->mat[TYPE_Q4_K] = &th_q4_k_avxvnni;
+    k->mat[TYPE_Q5_K] = &th_q5_k_avxvnni;
+    k->mat[TYPE_Q6_K] = &th_q6_k_avxvnni;
+}
+
 static void init_avx512(Kernels *k) {
     k->mat[TYPE_F32] = &th_f32_avx512;
     k->mat[TYPE_F16] = &th_f16_avx512;
@@ -47,6 +60,7 @@ static void init_avx512vnni(Kernels *k) {
 
 void th_kernels_init_x86(Kernels *k, unsigned isa) {
     if (isa & ISA_AVX2) init_avx2(k);
+    if (isa & ISA_AVXVNNI) init_avxvnni(k);
     if (isa & ISA_AVX512) init_avx512(k);
     if (isa & ISA_AVX512VNNI) init_avx512vnni(k);
 }

@@ -6,6 +6,8 @@
 
 extern const MatKernel th_q4_0_avx2, th_q4_1_avx2, th_q5_0_avx2, th_q5_1_avx2, th_q8_0_avx2;
 extern const MatKernel th_q2_k_avx2, th_q3_k_avx2, th_q4_k_avx2, th_q5_k_avx2, th_q6_k_avx2;
+extern const MatKernel th_q4_0_avxvnni, th_q4_1_avxvnni, th_q5_0_avxvnni, th_q5_1_avxvnni, th_q8_0_avxvnni;
+extern const MatKernel th_q2_k_avxvnni, th_q3_k_avxvnni, th_q4_k_avxvnni, th_q5_k_avxvnni, th_q6_k_avxvnni;
 extern const MatKernel th_q4_0_avx512vnni, th_q4_1_avx512vnni, th_q5_0_avx512vnni, th_q5_1_avx512vnni,
     th_q8_0_avx512vnni;
 extern const MatKernel th_q2_k_avx512vnni, th_q3_k_avx512vnni, th_q4_k_avx512vnni, th_q5_k_avx512vnni,
