@@ -11,9 +11,7 @@ TH_INLINE size_t kind_bytes(FloatKind kind) { return kind == KIND_F32 ? 4 : 2; }
 /* 8 weights from i on; if not whole, only the first n of them are read and the others are zero. */
 TH_INLINE __m256 load_w(const char *row, FloatKind kind, int i, bool whole, int n) {
     const char *p = row + (size_t)i * kind_bytes(kind);
-    if (kind == KIND_F32)
-        return whole ? _mm256_loadu_ps((const float *)(const void *)p)
-                     : _mm256_maskload_ps((const float *)(const void *)p, first_lanes(n));
+    if (kind == KIND_F32) return load_few((const float *)(const void *)p, whole ? 8 : n);
     __m128i h = whole ? _mm_loadu_si128((const __m128i *)(const void *)p) : load_few_u16(p, n);
     if (kind == KIND_F16) return _mm256_cvtph_ps(h);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));

@@ -3,13 +3,32 @@
 #define THIMBLE_LANES_AVX2_H
 
 #include <immintrin.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "kernel/x86/unroll.h"
 
-/* All ones in the first n lanes, for vmaskmovps; any n. */
-TH_INLINE __m256i first_lanes(int n) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+/* The first n lanes, any n; the others zero and not read. Through memory, not by vmaskmovps: some emulators read what
+ * it masks. */
+TH_INLINE __m256 load_few(const float *x, int n) {
+    if (n >= 8) return _mm256_loadu_ps(x);
+    float part[8] = {0};
+    if (n > 0) memcpy(part, x, (size_t)n * sizeof *x);
+    return _mm256_loadu_ps(part);
+}
+TH_INLINE void store_few(float *y, int n, __m256 v) {
+    if (n >= 8) {
+        _mm256_storeu_ps(y, v);
+    } else if (n > 0) {
+        float part[8];
+        _mm256_storeu_ps(part, v);
+        memcpy(y, part, (size_t)n * sizeof *y);
+    }
+}
+/* All ones in the first n lanes. */
+TH_INLINE __m256 first_lanes(int n) {
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane));
 }
 
 /* Lanes 4, 2 and 1 apart. */
@@ -22,10 +41,10 @@ TH_INLINE float lanes32_sum(const __m256 a[4]) {
     return lanes8_sum(_mm256_add_ps(_mm256_add_ps(a[0], a[2]), _mm256_add_ps(a[1], a[3])));
 }
 
-/* The first n of 8 16-bit numbers, zero above: vmaskmovps knows no halves. */
-TH_INLINE __m128i load_few_u16(const void *p, int n) {
+/* The first n of 8 16-bit numbers; the others zero and not read. */
+TH_INLINE __m128i load_few_u16(const void *x, int n) {
     uint16_t part[8] = {0};
-    __builtin_memcpy(part, p, (size_t)(n < 0 ? 0 : n > 8 ? 8 : n) * 2);
+    if (n > 0) memcpy(part, x, (size_t)(n > 8 ? 8 : n) * 2);
     return _mm_loadu_si128((const __m128i *)(const void *)part);
 }
 

@@ -6,8 +6,6 @@
 #include "kernel/x86/lanes_avx2.h"
 #include "kernel/x86/vec_math_avx2.h"
 
-TH_INLINE __m256 load_few(const float *x, int n) { return _mm256_maskload_ps(x, first_lanes(n)); }
-TH_INLINE void store_few(float *y, int n, __m256 v) { _mm256_maskstore_ps(y, first_lanes(n), v); }
 TH_INLINE __m256 load_f16(const uint16_t *x) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
 }
@@ -130,7 +128,7 @@ static float exp_sub(float *x, float max, int n) {
     for (int i = 0; i < n; i += 8) {
         __m256 e = exp_avx2(_mm256_sub_ps(load_few(x + i, n - i), m));
         store_few(x + i, n - i, e);
-        e = _mm256_and_ps(e, _mm256_castsi256_ps(first_lanes(n - i)));
+        e = _mm256_and_ps(e, first_lanes(n - i));
         lane[i / 8 % 2] = _mm256_add_ps(lane[i / 8 % 2], e);
     }
     return lanes8_sum(_mm256_add_ps(lane[0], lane[1]));
@@ -140,7 +138,7 @@ static float max_f32(const float *x, int n) {
     const __m256 least = _mm256_set1_ps(-INFINITY);
     __m256 m = least;
     for (int i = 0; i < n; i += 8) {
-        __m256 v = _mm256_blendv_ps(least, load_few(x + i, n - i), _mm256_castsi256_ps(first_lanes(n - i)));
+        __m256 v = _mm256_blendv_ps(least, load_few(x + i, n - i), first_lanes(n - i));
         m = _mm256_max_ps(v, m); /* where v is NaN, m stays */
     }
     __m128 four = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
