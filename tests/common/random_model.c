@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "base/rng.h"
@@ -14,6 +15,8 @@ typedef struct Making {
     const RandomModel *m;
     GgufWriter w;
     uint64_t rng[4];
+    char (*names)[96]; /* or NULL: tensors are written */
+    size_t n_names, cap;
 } Making;
 
 static float uniform(Making *k, float range) { return (float)(th_rng_unit(k->rng) * 2 - 1) * range; }
@@ -43,6 +46,13 @@ static void fill_row(Making *k, uint32_t type, char *row, uint64_t n, float rang
 
 static void tensor(Making *k, const char *name, uint32_t type, uint64_t cols, uint64_t rows, uint64_t experts, float offset) {
     const TypeInfo *t = th_type_info(type);
+    if (k->names) {
+        if (k->n_names < k->cap) snprintf(k->names[k->n_names], sizeof k->names[0], "%s", name);
+        k->n_names++;
+        return;
+    }
+    if (k->m->omit && strcmp(k->m->omit, name) == 0) return;
+    if (k->m->bend && strcmp(k->m->bend, name) == 0) cols += t->block;
     uint64_t row_bytes = th_type_row_bytes(t, cols), n = rows * experts;
     if (row_bytes == 0) abort();
     char *data = calloc(n, row_bytes);
@@ -162,15 +172,26 @@ static void metadata(Making *k) {
     gguf_writer_bool(&k->w, key(k, "expert_weights_norm"), true);
 }
 
+static void tensors(Making *k) {
+    const RandomModel *m = k->m;
+    tensor(k, "token_embd.weight", m->type, (uint64_t)m->dim, (uint64_t)m->vocab, 1, 0);
+    for (int il = 0; il < m->layers; il++) layer(k, il);
+    tensor(k, "output_norm.weight", TYPE_F32, (uint64_t)m->dim, 1, 1, 1.0f);
+    if (!m->tied) tensor(k, "output.weight", m->type, (uint64_t)m->dim, (uint64_t)m->vocab, 1, 0);
+}
+
+size_t random_model_tensors(const RandomModel *m, char (*names)[96], size_t cap) {
+    Making k = {.m = m, .names = names, .cap = cap};
+    tensors(&k);
+    return k.n_names;
+}
+
 void random_model_write(const RandomModel *m, const char *path) {
     Making k = {.m = m};
     th_rng_seed(k.rng, m->seed);
     gguf_writer_init(&k.w);
     metadata(&k);
-    tensor(&k, "token_embd.weight", m->type, (uint64_t)m->dim, (uint64_t)m->vocab, 1, 0);
-    for (int il = 0; il < m->layers; il++) layer(&k, il);
-    tensor(&k, "output_norm.weight", TYPE_F32, (uint64_t)m->dim, 1, 1, 1.0f);
-    if (!m->tied) tensor(&k, "output.weight", m->type, (uint64_t)m->dim, (uint64_t)m->vocab, 1, 0);
+    tensors(&k);
     if (!gguf_writer_save(&k.w, path)) abort();
     gguf_writer_free(&k.w);
 }

@@ -9,6 +9,7 @@
 #define THIMBLE_RANDOM_MODEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct RandomModel {
@@ -19,6 +20,8 @@ typedef struct RandomModel {
     uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0 or Q4_K */
     uint32_t expert_type, down_type;
     bool tied, fused_qkv, fused_gate_up, qk_norm, qk_norm_whole, biases, post_norms;
+    const char *omit;    /* full name of a tensor that is left out    */
+    const char *bend;    /* ... of one that gets a column block too many */
     uint64_t seed;
 } RandomModel;
 #define RANDOM_MODEL                                                                                                       \
@@ -26,5 +29,7 @@ typedef struct RandomModel {
                    .vocab = 256, .context = 2048, .type = 0, .expert_type = 0, .down_type = 0, .seed = 1})
 
 void random_model_write(const RandomModel *m, const char *path);
+/* Full names of its tensors in file order, at most cap; returns how many there are. */
+size_t random_model_tensors(const RandomModel *m, char (*names)[96], size_t cap);
 
 #endif
