@@ -48,6 +48,24 @@ bool th_bind_linear(Binder *b, const char *name, int64_t cols, int64_t rows, int
            th_bind_vector(b, name, ".bias", rows, 1, WEIGHT_OPTIONAL, &l->bias);
 }
 
+bool th_bind_heads(Binder *b, const char *name, int64_t cols, int64_t H, int64_t per_head, Linear *l) {
+    char full[MAX_NAME];
+    *l = (Linear){0};
+    full_name(b, name, ".weight", full);
+    if (!th_weights_find(b->ws, full, (Shape){cols, H * per_head, 1}, WEIGHT_FLAT, &l->w, b->err) || !check_kernel(b, l->w) ||
+        !th_bind_vector(b, name, ".scale", 0, 1, WEIGHT_OPTIONAL, &l->scale) ||
+        !th_bind_vector(b, name, ".bias", H * per_head, 1, WEIGHT_OPTIONAL, &l->bias))
+        return false;
+    int n = l->scale ? th_weight_cols(l->scale) : 1;
+    return n == 1 || n == H ||
+           th_fail(b->err, THIMBLE_E_FORMAT, "%s: %d scales for %d heads", th_weight_name(l->scale), n, (int)H);
+}
+
+bool th_bind_cache(const Binder *b, int n) {
+    return b->cache_type != THIMBLE_CACHE_Q8_0 || n % 32 == 0 ||
+           th_fail(b->err, THIMBLE_E_UNSUPPORTED, "a q8_0 cache needs rows of a multiple of 32 values; this model's have %d", n);
+}
+
 bool th_bind_experts(Binder *b, const char *name, int64_t cols, int64_t rows, int flags, const Weight **out) {
     char full[MAX_NAME];
     full_name(b, name, ".weight", full);

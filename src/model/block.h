@@ -21,9 +21,7 @@ typedef struct LayerSpec {
     bool swa_rope;        /* uses freq_base_swa; without scaling unless Hparams.swa_scaled */
     bool sinks;           /* attn_sinks [H] join the softmax's denominator */
     float attn_scale;     /* 0: 1/sqrt(D) */
-    bool out_gate;        /* attn_q has 2 D rows a head, query then gate: the head's output *= sigmoid(gate) */
-    /* Gated DeltaNet */
-    bool grouped_keys;    /* value head j uses key head j / (heads / key heads), not j % key heads; ssm_ba accordingly */
+    bool head_gate;       /* latent attention: each head's output times sigmoid of its row of attn_gate [E][H] */
     /* norms */
     const char *mix_norm, *ffn_norm;           /* NULL: "attn_norm", "ffn_norm" (pre-norms) */
     const char *mix_post_norm, *ffn_post_norm; /* NULL: none (gemma3: "post_attention_norm", "post_ffw_norm") */
@@ -38,6 +36,7 @@ typedef struct Binder {
     const Kernels *kernels;
     Arena *arena; /* of the model: private records */
     int layer;    /* -1: tensors of the whole model */
+    int cache_type;
     Err *err;
 } Binder;
 /* What a pass of T tokens is measured with. */
@@ -75,7 +74,7 @@ struct Layer {
     const Layer *next;             /* NULL after the last: for look-ahead */
 };
 
-extern const Block th_block_attn, th_block_deltanet, th_block_ffn, th_block_moe;
+extern const Block th_block_attn, th_block_mla, th_block_ffn, th_block_moe;
 
 /* ---- bind.c: taking tensors by their short name ("attn_q": "blk.<layer>.attn_q.weight") ----------------------------- */
 
@@ -87,6 +86,10 @@ bool th_bind_vector(Binder *b, const char *name, const char *suffix, int64_t col
                     const Weight **out);
 /* One matrix per expert, for a bundle. */
 bool th_bind_experts(Binder *b, const char *name, int64_t cols, int64_t rows, int flags, const Weight **out);
+/* A matrix cols -> per_head for each of H heads, head after head in one tensor of two or three dimensions. */
+bool th_bind_heads(Binder *b, const char *name, int64_t cols, int64_t H, int64_t per_head, Linear *l);
+/* E_UNSUPPORTED unless the cache can hold rows of n values. */
+bool th_bind_cache(const Binder *b, int n);
 bool th_bind_has(const Binder *b, const char *name);
 /* Zeroed private record from the model's arena. */
 void *th_bind_record(Binder *b, size_t bytes);

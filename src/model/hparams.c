@@ -297,6 +297,35 @@ bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err) {
     return true;
 }
 
+bool th_hparams_shared(Hparams *hp, const Gguf *g, int64_t width, Err *err) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_shexp.weight", hp->n_dense_lead);
+    const GgufTensor *t = th_gguf_tensor(g, name);
+    if (t) width = t->dim[1] > MAX_WIDTH ? MAX_WIDTH + 1 : (int64_t)t->dim[1];
+    if (width > MAX_WIDTH) return th_fail(err, THIMBLE_E_FORMAT, "%d shared experts are too wide", hp->n_shared);
+    hp->ff_shared = (int)width;
+    return true;
+}
+
+/* ---- latent attention ---------------------------------------------------------------------------------------------- */
+
+bool th_hparams_latent(Hparams *hp, const Gguf *g, Err *err) {
+    hp->mla_key = hp->D, hp->mla_value = hp->Dv;
+    if (!need(hp, g, "attention.kv_lora_rank", err) ||
+        !th_hparams_int(hp, g, "attention.kv_lora_rank", 1, MAX_HEAD_SIZE, &hp->mla_latent, err) ||
+        !th_hparams_int(hp, g, "attention.key_length_mla", 1, MAX_HEAD_SIZE, &hp->mla_key, err) ||
+        !th_hparams_int(hp, g, "attention.value_length_mla", 1, MAX_HEAD_SIZE, &hp->mla_value, err))
+        return false;
+    if (hp->n_rot >= hp->mla_key)
+        return th_fail(err, THIMBLE_E_FORMAT, "%d rotated dimensions do not fit heads of %d", hp->n_rot, hp->mla_key);
+    int widest = th_max_int(hp->mla_latent + hp->n_rot, th_max_int(hp->mla_key, hp->mla_value));
+    for (int i = 0; i < hp->n_layer; i++)
+        if (hp->layer[i].H < 1 || (int64_t)hp->layer[i].H * widest > MAX_WIDTH)
+            return th_fail(err, THIMBLE_E_FORMAT, "layer %d: %d heads of %d values are not possible", i, hp->layer[i].H,
+                           widest);
+    return true;
+}
+
 bool th_hparams_read(Hparams *hp, Gguf *g, Err *err) {
     *hp = (Hparams){0};
     if (!check_transforms(g, err) || !read_architecture(hp, g, err)) return false;

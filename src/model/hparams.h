@@ -35,6 +35,7 @@ typedef struct Hparams {
     bool no_rope;            /* queries and keys are not rotated at all (Granite without positions) */
     bool swa_scaled;         /* sliding layers are scaled like the others (gpt-oss)                 */
     /* attention */
+    int mla_latent, mla_key, mla_value; /* C, Dk, Dv of latent attention; n_rot is its R */
     int window;
     float attn_scale;        /* 0: 1/sqrt(D) */
     float attn_softcap, final_softcap;
@@ -67,6 +68,10 @@ bool th_hparams_ssm(Hparams *hp, const Gguf *g, Err *err);
 /* What Granite multiplies by (embedding_scale, residual_scale, logit_scale, attention.scale; 0: off), and whether it
  * rotates at all (rope.scaling.finetuned). */
 bool th_hparams_scales(Hparams *hp, const Gguf *g, Err *err);
+/* Latent attention: attention.kv_lora_rank, key_length_mla and value_length_mla (key_length, value_length in old files). */
+bool th_hparams_latent(Hparams *hp, const Gguf *g, Err *err);
+/* Width of the shared experts together: that of the first tensor, or else `width`. */
+bool th_hparams_shared(Hparams *hp, const Gguf *g, int64_t width, Err *err);
 /* E_FORMAT unless there are experts and their numbers fit together; fills the width from F / K or F when absent. */
 bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err);
 

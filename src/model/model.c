@@ -53,13 +53,6 @@ static bool bind_rope(Model *m, Binder *b) {
     return true;
 }
 
-/* A head size that the quantised cache cannot hold in whole blocks is refused before anything is loaded. */
-static bool check_cache(const Model *m, Err *err) {
-    if (m->options.cache_type != THIMBLE_CACHE_Q8_0 || (m->hp.D % 32 == 0 && m->hp.Dv % 32 == 0)) return true;
-    return th_fail(err, THIMBLE_E_UNSUPPORTED, "a q8_0 cache needs heads of a multiple of 32 values; this model has %d and %d",
-                   m->hp.D, m->hp.Dv);
-}
-
 /* What load would otherwise take from the arena: now, so that the plan can count it. */
 static bool take_tables(Model *m, Err *err) {
     for (int i = 0; i < MAX_ROPES; i++) {
@@ -73,10 +66,10 @@ bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err
     *m = (Model){.options = *o, .budget = b, .gguf = g, .threads = th_max_int(1, o->threads), .n_ropes = 1};
     m->options.sessions = th_max_int(1, th_min_int(o->sessions, MOST_SESSIONS));
     th_arena_init(&m->arena, b, MEM_METADATA);
-    if (!th_hparams_read(&m->hp, g, err) || !check_cache(m, err) || !take_tables(m, err)) goto fail;
+    if (!th_hparams_read(&m->hp, g, err) || !take_tables(m, err)) goto fail;
     th_kernels_init(&m->kernels, o->isa);
     if (!th_weights_open(&m->ws, g, &m->kernels, b, &m->options.weights, err)) goto fail;
-    Binder binder = {.hp = &m->hp, .ws = m->ws, .kernels = &m->kernels, .arena = &m->arena, .layer = -1, .err = err};
+    Binder binder = {.hp = &m->hp, .ws = m->ws, .kernels = &m->kernels, .arena = &m->arena, .layer = -1, .cache_type = o->cache_type, .err = err};
     if (!th_weights_find(m->ws, "token_embd.weight", (Shape){m->hp.n_embd, m->hp.n_vocab, 1}, WEIGHT_EMBED, &m->embd, err) ||
         !bind_rope(m, &binder) || !bind_layers(m, &binder, err) || !bind_head(m, &binder))
         goto fail;

@@ -18,14 +18,15 @@ enum {
     CHUNK = ATTN_CHUNK,  /* positions turned or widened at once; divides RANGE */
     TILE = 16,           /* rows that share a chunk */
     WAVE = 16,           /* ranges handed out at once when there are few rows */
-    SPREAD_ROWS = 4      /* at most this many rows are worth handing out by ranges */
+    SPREAD_ROWS = 4,     /* at most this many rows are worth handing out by ranges */
+    MOST_HEADS = 16      /* of one KV head that go together: many more share it in latent attention */
 };
 
 typedef struct Tile {
     int row, n; /* rows of one sequence, consecutive */
 } Tile;
 
-/* Buffers of one worker; G = H / Hk heads, rows <= TILE. */
+/* Buffers of one worker; G heads of one group, rows <= TILE. */
 typedef struct Work {
     float *rows;   /* [CHUNK][max(D, Dv)]: cached rows side by side where a ring wraps, or made from a quantised cache */
     float *chunk;  /* [D][CHUNK] turned keys or [CHUNK][Dv] widened values */
@@ -43,11 +44,19 @@ typedef struct Attend {
     float *out;
     const Tile *tiles;
     Work *work;
-    int G;
+    int G, n_groups, slices; /* slices: groups that share a KV head */
     /* handing out ranges */
     float *parts; /* [rows][H][WAVE][Dv + 2] */
     int wave, n_wave;
 } Attend;
+
+/* Heads of a KV head are cut into equal slices when they are many: work for more threads, smaller buffers. A head's result
+ * does not depend on those beside it. */
+static int count_groups(const AttendSpec *a) {
+    int G = a->H / a->Hk, slices = (G + MOST_HEADS - 1) / MOST_HEADS;
+    while (G % slices != 0) slices++;
+    return a->Hk * slices;
+}
 
 static int first_visible(const AttendSpec *a, int position) {
     return a->window > 0 ? th_max_int(0, position - a->window + 1) : 0;
@@ -129,6 +138,7 @@ static void store_rows(void *arg, int worker, int begin, int end) {
         for (int h = 0; h < a->Hk; h++) {
             size_t head = (size_t)t * (size_t)a->Hk + (size_t)h, slot = (size_t)h * (size_t)c->n_cells + cell;
             store_values(s->p->k, a->cache_type, c->k + slot * k_bytes, s->k + head * (size_t)a->D, a->D);
+            if (a->latent) continue;
             store_values(s->p->k, a->cache_type, c->v + slot * v_bytes, s->v + head * (size_t)a->Dv, a->Dv);
         }
     }
@@ -140,7 +150,7 @@ void th_attend_store(Pass *p, const AttendSpec *a, const KvCache *cache, const f
     else th_pool_run(p->pool, store_rows, &s, p->T);
 }
 
-/* ---- one range of one tile and KV head ---------------------------------------------------------------------------- */
+/* ---- one range of one tile and group -------------------------------------------------------------------------------- */
 
 /* What a row sees of [begin, end). */
 typedef struct Span {
@@ -156,25 +166,38 @@ static Span tile_visible(const Attend *j, Tile t, int begin, int end) {
 }
 
 /* Columns of positions that a row does not see hold numbers without meaning. */
-static void score_chunk(const Attend *j, Tile t, int kv_head, int range, int begin, int end, Work *w) {
+static void score_chunk(const Attend *j, Tile t, int group, int range, int begin, int end, Work *w) {
     const KvCache *c = &j->cache[t.row];
-    const void *k = load_rows(j, c->k, c->n_cells, j->a->D, kv_head, begin, end, w->rows);
+    const void *k = load_rows(j, c->k, c->n_cells, j->a->D, group / j->slices, begin, end, w->rows);
     const AttnKernel *attn = &j->p->k->attn;
     if (j->a->cache_type == THIMBLE_CACHE_F16) attn->turn_f16(w->chunk, k, end - begin, j->a->D);
     else attn->turn_f32(w->chunk, k, end - begin, j->a->D);
     attn->scores(w->scores + (begin - range), RANGE, w->q, t.n * j->G, w->chunk, j->a->D);
 }
 
-/* Rows that see the same part of the chunk go together. */
-static void weigh_chunk(const Attend *j, Tile t, int kv_head, int range, int begin, int end, Work *w) {
-    const KvCache *c = &j->cache[t.row];
-    int n = j->a->Dv;
-    const void *rows = load_rows(j, c->v, c->n_cells, n, kv_head, begin, end, w->rows);
-    const float *v = rows;
-    if (j->a->cache_type == THIMBLE_CACHE_F16) {
+/* Values of positions [begin, end), widened. */
+static const float *load_values(const Attend *j, const KvCache *c, int group, int begin, int end, Work *w) {
+    bool is_f16 = j->a->cache_type == THIMBLE_CACHE_F16, latent = j->a->latent;
+    int n = j->a->Dv, D = j->a->D;
+    const void *rows = load_rows(j, latent ? c->k : c->v, c->n_cells, latent ? D : n, group / j->slices, begin, end, w->rows);
+    if (!latent && !is_f16) return rows;
+    if (!latent) {
         j->p->k->vec.from_f16(w->chunk, rows, (end - begin) * n);
-        v = w->chunk;
+        return w->chunk;
     }
+    for (int i = 0; i < end - begin; i++) {
+        float *to = w->chunk + (size_t)i * (size_t)n;
+        size_t from = (size_t)i * (size_t)D;
+        if (is_f16) j->p->k->vec.from_f16(to, (const uint16_t *)rows + from, n);
+        else memcpy(to, (const float *)rows + from, (size_t)n * sizeof *to);
+    }
+    return w->chunk;
+}
+
+/* Rows that see the same part of the chunk go together. */
+static void weigh_chunk(const Attend *j, Tile t, int group, int range, int begin, int end, Work *w) {
+    int n = j->a->Dv;
+    const float *v = load_values(j, &j->cache[t.row], group, begin, end, w);
     for (int i = 0; i < t.n;) {
         Span s = visible(j, t.row + i, begin, end);
         int same = 1;
@@ -211,21 +234,21 @@ static void weigh_scores(const Attend *j, Tile t, int range, Work *w) {
     }
 }
 
-/* The tile's queries of one KV head, side by side. */
-static void gather_queries(const Attend *j, Tile t, int kv_head, Work *w) {
+/* The tile's queries of one group, side by side. */
+static void gather_queries(const Attend *j, Tile t, int group, Work *w) {
     size_t n = (size_t)j->G * (size_t)j->a->D;
     for (int i = 0; i < t.n; i++)
         memcpy(w->q + (size_t)i * n,
-               j->q + ((size_t)(t.row + i) * (size_t)j->a->H + (size_t)(kv_head * j->G)) * (size_t)j->a->D, n * sizeof *w->q);
+               j->q + ((size_t)(t.row + i) * (size_t)j->a->H + (size_t)(group * j->G)) * (size_t)j->a->D, n * sizeof *w->q);
 }
 
-static void attend_range(const Attend *j, Tile t, int kv_head, int range, Work *w) {
+static void attend_range(const Attend *j, Tile t, int group, int range, Work *w) {
     Span all = tile_visible(j, t, range, range + RANGE);
     int first = all.begin / CHUNK * CHUNK;
     memset(w->acc, 0, (size_t)(t.n * j->G) * (size_t)j->a->Dv * sizeof *w->acc);
-    for (int c = first; c < all.end; c += CHUNK) score_chunk(j, t, kv_head, range, c, th_min_int(c + CHUNK, all.end), w);
+    for (int c = first; c < all.end; c += CHUNK) score_chunk(j, t, group, range, c, th_min_int(c + CHUNK, all.end), w);
     weigh_scores(j, t, range, w);
-    for (int c = first; c < all.end; c += CHUNK) weigh_chunk(j, t, kv_head, range, c, th_min_int(c + CHUNK, all.end), w);
+    for (int c = first; c < all.end; c += CHUNK) weigh_chunk(j, t, group, range, c, th_min_int(c + CHUNK, all.end), w);
 }
 
 /* Adds a range's (m, s, o) to the running ones. */
@@ -251,26 +274,26 @@ static void finish(float max, float sum, float *out, const float *sink, int n) {
 
 /* ---- many rows: a worker walks the ranges of a tile --------------------------------------------------------------- */
 
-static void attend_tile(const Attend *j, Tile t, int kv_head, Work *w) {
+static void attend_tile(const Attend *j, Tile t, int group, Work *w) {
     const AttendSpec *a = j->a;
     int n = t.n * j->G;
     for (int i = 0; i < n; i++) w->total_max[i] = -INFINITY, w->total_sum[i] = 0;
     for (int i = 0; i < t.n; i++)
-        memset(j->out + ((size_t)(t.row + i) * (size_t)a->H + (size_t)(kv_head * j->G)) * (size_t)a->Dv, 0,
+        memset(j->out + ((size_t)(t.row + i) * (size_t)a->H + (size_t)(group * j->G)) * (size_t)a->Dv, 0,
                (size_t)j->G * (size_t)a->Dv * sizeof(float));
-    gather_queries(j, t, kv_head, w);
+    gather_queries(j, t, group, w);
     int end = j->p->rows[t.row + t.n - 1].position + 1;
     int range = first_visible(a, j->p->rows[t.row].position) / RANGE * RANGE;
     for (; range < end; range += RANGE) {
-        attend_range(j, t, kv_head, range, w);
+        attend_range(j, t, group, range, w);
         for (int i = 0; i < n; i++) {
-            size_t head = (size_t)(t.row + i / j->G) * (size_t)a->H + (size_t)(kv_head * j->G + i % j->G);
+            size_t head = (size_t)(t.row + i / j->G) * (size_t)a->H + (size_t)(group * j->G + i % j->G);
             merge(&w->total_max[i], &w->total_sum[i], j->out + head * (size_t)a->Dv, w->max[i], w->sum[i],
                   w->acc + (size_t)i * (size_t)a->Dv, a->Dv);
         }
     }
     for (int i = 0; i < n; i++) {
-        int h = kv_head * j->G + i % j->G;
+        int h = group * j->G + i % j->G;
         finish(w->total_max[i], w->total_sum[i],
                j->out + ((size_t)(t.row + i / j->G) * (size_t)a->H + (size_t)h) * (size_t)a->Dv,
                a->sinks ? &a->sinks[h] : NULL, a->Dv);
@@ -279,7 +302,7 @@ static void attend_tile(const Attend *j, Tile t, int kv_head, Work *w) {
 
 static void attend_tiles(void *arg, int worker, int begin, int end) {
     const Attend *j = arg;
-    for (int i = begin; i < end; i++) attend_tile(j, j->tiles[i / j->a->Hk], i % j->a->Hk, &j->work[worker]);
+    for (int i = begin; i < end; i++) attend_tile(j, j->tiles[i / j->n_groups], i % j->n_groups, &j->work[worker]);
 }
 
 /* ---- few rows: ranges are handed out, a wave at a time ------------------------------------------------------------- */
@@ -289,16 +312,16 @@ static float *part_at(const Attend *j, int row, int head, int range) {
     return j->parts + at * (size_t)(j->a->Dv + 2);
 }
 
-/* Items: rows x KV heads x ranges of the wave; a tile here is one row. */
+/* Items: rows x groups x ranges of the wave; a tile here is one row. */
 static void attend_parts(void *arg, int worker, int begin, int end) {
     const Attend *j = arg;
     Work *w = &j->work[worker];
     for (int i = begin; i < end; i++) {
-        int range = i % j->n_wave, kv_head = i / j->n_wave % j->a->Hk, row = i / j->n_wave / j->a->Hk;
-        gather_queries(j, (Tile){row, 1}, kv_head, w);
-        attend_range(j, (Tile){row, 1}, kv_head, j->wave + range * RANGE, w);
+        int range = i % j->n_wave, group = i / j->n_wave % j->n_groups, row = i / j->n_wave / j->n_groups;
+        gather_queries(j, (Tile){row, 1}, group, w);
+        attend_range(j, (Tile){row, 1}, group, j->wave + range * RANGE, w);
         for (int g = 0; g < j->G; g++) {
-            float *part = part_at(j, row, kv_head * j->G + g, range);
+            float *part = part_at(j, row, group * j->G + g, range);
             part[0] = w->max[g], part[1] = w->sum[g];
             memcpy(part + 2, w->acc + (size_t)g * (size_t)j->a->Dv, (size_t)j->a->Dv * sizeof *part);
         }
@@ -317,7 +340,7 @@ static void attend_spread(Pass *p, Attend *j, float *totals) {
     for (int wave = begin / RANGE * RANGE; wave < end; wave += WAVE * RANGE) {
         j->wave = wave;
         j->n_wave = th_min_int(WAVE, (end - wave + RANGE - 1) / RANGE);
-        th_pool_run(p->pool, attend_parts, j, p->T * a->Hk * j->n_wave);
+        th_pool_run(p->pool, attend_parts, j, p->T * j->n_groups * j->n_wave);
         for (int i = 0; i < n; i++)
             for (int r = 0; r < j->n_wave; r++) {
                 const float *part = part_at(j, i / a->H, i % a->H, r);
@@ -335,7 +358,7 @@ static void attend_spread(Pass *p, Attend *j, float *totals) {
 /* Floats of a worker's buffers: rows, chunk, q, scores, acc, and four times the last. */
 enum { N_BUFFERS = 6 };
 static void size_buffers(const AttendSpec *a, int rows, size_t floats[N_BUFFERS]) {
-    size_t n = (size_t)rows * (size_t)(a->H / a->Hk), width = (size_t)th_max_int(a->D, a->Dv);
+    size_t n = (size_t)rows * (size_t)(a->H / count_groups(a)), width = (size_t)th_max_int(a->D, a->Dv);
     floats[0] = floats[1] = CHUNK * width;
     floats[2] = n * (size_t)a->D;
     floats[3] = n * RANGE;
@@ -381,9 +404,11 @@ void th_attend(Pass *p, const AttendSpec *a, const KvCache *cache, float *out, c
     size_t mark = th_scratch_mark(p);
     int threads = th_pool_threads(p->pool), longest = 0;
     Tile *tiles = th_scratch_take(p, (size_t)p->T * sizeof *tiles);
-    Attend j = {.p = p, .a = a, .cache = cache, .q = q, .out = out, .tiles = tiles, .G = a->H / a->Hk,
+    Attend j = {.p = p, .a = a, .cache = cache, .q = q, .out = out, .tiles = tiles, .n_groups = count_groups(a),
                 .work = make_work(p, a, threads)};
-    int n = make_tiles(p, tiles) * a->Hk;
+    j.slices = j.n_groups / a->Hk;
+    j.G = a->H / j.n_groups;
+    int n = make_tiles(p, tiles) * j.n_groups;
     for (int t = 0; t < p->T; t++) longest = th_max_int(longest, p->rows[t].position);
     if (p->T <= SPREAD_ROWS && threads > 1 && n < 4 * threads && longest >= RANGE) {
         j.parts = th_scratch_f32(p, (size_t)p->T * (size_t)a->H * WAVE * (size_t)(a->Dv + 2));

@@ -74,7 +74,7 @@ static void run_rows(const MatJob *j, int row, int rows) {
         j->kernel->row1(y, w, j->stride, j->x, j->cols, rows);
         return;
     }
-    int block = (int)th_min_size(TOKEN_BLOCK_BYTES / (j->x_stride + 1), (size_t)j->T);
+    int block = (int)th_min_size(TOKEN_BLOCK_BYTES / th_act_bytes(j->kernel->act, j->cols), (size_t)j->T);
     block = th_max_int(block & ~7, 8);
     for (int r = 0; r < rows; r += ROWS_PER_SWEEP) {
         int n = th_min_int(ROWS_PER_SWEEP, rows - r);

@@ -8,6 +8,7 @@ typedef struct Norm {
     float *y;
     const float *x, *w;
     int n;
+    size_t stride;
     float eps;
 } Norm;
 
@@ -15,11 +16,15 @@ static void norm_rows(void *arg, int worker, int begin, int end) {
     (void)worker;
     const Norm *a = arg;
     for (int r = begin; r < end; r++)
-        a->norm(a->y + (size_t)r * (size_t)a->n, a->x + (size_t)r * (size_t)a->n, a->w, a->n, a->eps);
+        a->norm(a->y + (size_t)r * a->stride, a->x + (size_t)r * a->stride, a->w, a->n, a->eps);
+}
+
+void th_rms_norm_apart(Pass *p, float *y, const float *x, const float *w, int n, size_t stride, int rows, float eps) {
+    Norm a = {p->k->vec.rms_norm, y, x, w, n, stride, eps};
+    if ((size_t)n * (size_t)rows <= INLINE_VALUES) norm_rows(&a, 0, 0, rows);
+    else th_pool_run_grain(p->pool, norm_rows, &a, rows, INLINE_VALUES / 4 / n + 1);
 }
 
 void th_rms_norm(Pass *p, float *y, const float *x, const float *w, int n, int rows, float eps) {
-    Norm a = {p->k->vec.rms_norm, y, x, w, n, eps};
-    if ((size_t)n * (size_t)rows <= INLINE_VALUES) norm_rows(&a, 0, 0, rows);
-    else th_pool_run_grain(p->pool, norm_rows, &a, rows, INLINE_VALUES / 4 / n + 1);
+    th_rms_norm_apart(p, y, x, w, n, (size_t)n, rows, eps);
 }

@@ -88,6 +88,19 @@ bool th_linear(Pass *p, float *y, const Linear *l, const float *x, int T);
 /* n matrices of the same cols on the same x. */
 bool th_linear_many(Pass *p, float *const *y, const Linear *const *l, int n, const float *x, int T);
 
+/* A matrix per head, head after head in one tensor of H * per_head rows; of each head, rows [first, first + n) are used. A
+ * scale may have one value or one per head. */
+typedef struct HeadRows {
+    int H, per_head, first, n;
+} HeadRows;
+/* y [T][H][n], x [T][H][cols]; heads begin y_stride and x_stride floats apart. Scratch: that of the form of x [T * H]. */
+bool th_linear_heads(Pass *p, float *y, size_t y_stride, const Linear *l, const HeadRows *h, const float *x,
+                     size_t x_stride, int T);
+/* The transposed matrices: y [T][H][cols], x [T][H][n]; a bias is not for these and is left out. */
+bool th_linear_heads_turned(Pass *p, float *y, size_t y_stride, const Linear *l, const HeadRows *h, const float *x,
+                            size_t x_stride, int T);
+size_t th_linear_heads_turned_scratch(int cols, int threads);
+
 /* One product of pinned rows for th_jobs_run; y[t * y_stride + r] for r < rows, t < T. */
 typedef struct MatJob {
     const MatKernel *kernel;
@@ -107,6 +120,8 @@ bool th_embed(Pass *p, float *x, const Weight *embd); /* x [T][E], one row per r
 size_t th_embed_scratch(int T);
 /* Rows of n; w [n] or NULL. y may be x. */
 void th_rms_norm(Pass *p, float *y, const float *x, const float *w, int n, int rows, float eps);
+/* Rows begin stride floats apart in both. */
+void th_rms_norm_apart(Pass *p, float *y, const float *x, const float *w, int n, size_t stride, int rows, float eps);
 
 /* CLAMPED (gpt-oss, section 5.3): g = min(gate, 7), u = clamp(up, -7, 7), g * sigmoid(1.702 g) * (u + 1). */
 enum { ACT_FN_SILU, ACT_FN_GELU, ACT_FN_CLAMPED };
@@ -152,6 +167,7 @@ typedef struct AttendSpec {
     int window;           /* 0: full */
     int cache_type;       /* THIMBLE_CACHE_* */
     const float *sinks;   /* [H] or NULL */
+    bool latent;          /* a value is the first Dv of its key: the cache has no v */
 } AttendSpec;
 size_t th_cache_value_bytes(int cache_type, int n); /* bytes of n consecutive cached values (q8_0: n % 32 == 0) */
 /* Writes k [T][Hk][D] and v [T][Hk][Dv] at the rows' positions; cache [T], one per row. */

@@ -90,8 +90,13 @@ static void unlink_weight(Weights *ws, Weight *w) {
     if (ws->last == w) ws->last = before;
 }
 
-static bool shape_fits(const GgufTensor *t, Shape s) {
+static bool shape_fits(const GgufTensor *t, Shape s, int flags) {
     const int64_t want[3] = {s.cols, s.rows, s.experts};
+    if (flags & WEIGHT_FLAT) {
+        uint64_t rows;
+        return th_size_mul(t->dim[1], t->dim[2], &rows) && th_size_mul(rows, t->dim[3], &rows) && rows <= INT32_MAX &&
+               (s.cols == 0 || t->dim[0] == (uint64_t)s.cols) && (s.rows == 0 || rows == (uint64_t)s.rows);
+    }
     for (int i = 0; i < 3; i++)
         if (want[i] != 0 && t->dim[i] != (uint64_t)want[i]) return false;
     return t->dim[3] == 1;
@@ -113,7 +118,7 @@ static bool values_fit(const GgufTensor *t, Shape s) {
 static bool check_shape(const GgufTensor *t, const char *name, Shape s, int flags, Err *err) {
     unsigned long long d0 = t->dim[0], d1 = t->dim[1], d2 = t->dim[2];
     if (!(flags & WEIGHT_EXPERTS)) s.experts = 1;
-    if (!shape_fits(t, s) && !((flags & WEIGHT_VECTOR) && values_fit(t, s)))
+    if (!shape_fits(t, s, flags) && !((flags & WEIGHT_VECTOR) && values_fit(t, s)))
         return th_fail(err, THIMBLE_E_FORMAT, "%s: it is %llu x %llu x %llu but should be %lld x %lld x %lld (0: any)",
                        name, d0, d1, d2, (long long)s.cols, (long long)s.rows, (long long)s.experts);
     uint64_t rows, values;
@@ -146,6 +151,10 @@ static Weight *make_weight(Weights *ws, const GgufTensor *t, Shape shape, int fl
     w->experts = (int)t->dim[2];
     if ((flags & WEIGHT_VECTOR) && shape.cols && shape.rows) {
         w->cols = (int)shape.cols, w->rows = (int)shape.rows;
+        w->experts = 1;
+    }
+    if (flags & WEIGHT_FLAT) {
+        w->rows = (int)(t->dim[1] * t->dim[2] * t->dim[3]);
         w->experts = 1;
     }
     w->row_bytes = (size_t)t->row_bytes;

@@ -20,7 +20,8 @@ enum { MAX_BUNDLE = 3 };
 enum { WEIGHT_OPTIONAL = 1, /* find returns true with *out NULL if the tensor is absent                          */
        WEIGHT_VECTOR = 2,   /* small, always resident as f32: th_weights_f32 gives it (norms, biases, routers)     */
        WEIGHT_EMBED = 4,    /* rows are gathered with th_weights_rows (may be the head's matrix as well)           */
-       WEIGHT_EXPERTS = 8 };/* three-dimensional: one matrix per expert; used through a bundle                    */
+       WEIGHT_EXPERTS = 8,  /* three-dimensional: one matrix per expert; used through a bundle                    */
+       WEIGHT_FLAT = 16 };  /* dimensions beyond the first are all taken as rows (one matrix per head, in a row)   */
 
 typedef struct Weight Weight;
 typedef struct Weights Weights;

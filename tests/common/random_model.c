@@ -102,6 +102,32 @@ static void attention(Making *k, int il) {
     if (m->post_norms) norm(k, il, "post_attention_norm.weight", E);
 }
 
+static void heads(Making *k, int il, const char *name, int cols, int per_head) {
+    tensor(k, in_layer(il, name), k->m->type, (uint64_t)cols, (uint64_t)per_head, (uint64_t)k->m->heads, 0);
+}
+
+static void latent_attention(Making *k, int il) {
+    const RandomModel *m = k->m;
+    int E = m->dim, H = m->heads, C = m->latent, value = m->head_size - m->rope_dims;
+    norm(k, il, "attn_norm.weight", E);
+    if (m->query_latent) {
+        matrix(k, il, "attn_q_a.weight", E, m->query_latent);
+        norm(k, il, "attn_q_a_norm.weight", m->query_latent);
+        matrix(k, il, "attn_q_b.weight", m->query_latent, H * m->head_size);
+    } else {
+        matrix(k, il, "attn_q.weight", E, H * m->head_size);
+    }
+    matrix(k, il, "attn_kv_a_mqa.weight", E, C + m->rope_dims);
+    norm(k, il, "attn_kv_a_norm.weight", C);
+    if (m->legacy_kv_b) {
+        matrix(k, il, "attn_kv_b.weight", C, H * 2 * value);
+    } else {
+        heads(k, il, "attn_k_b.weight", value, C);
+        heads(k, il, "attn_v_b.weight", C, value);
+    }
+    matrix(k, il, "attn_output.weight", H * value, E);
+}
+
 static void experts(Making *k, int il) {
     const RandomModel *m = k->m;
     uint64_t E = (uint64_t)m->dim, F = (uint64_t)m->expert_ff, X = (uint64_t)m->experts;
@@ -125,7 +151,8 @@ static void experts(Making *k, int il) {
 
 static void layer(Making *k, int il) {
     const RandomModel *m = k->m;
-    attention(k, il);
+    if (m->latent) latent_attention(k, il);
+    else attention(k, il);
     norm(k, il, "ffn_norm.weight", m->dim);
     if (m->experts && il >= m->dense_lead) {
         experts(k, il);
@@ -154,9 +181,16 @@ static void metadata(Making *k) {
     number(k, "embedding_length", m->dim);
     number(k, "feed_forward_length", m->ff);
     number(k, "attention.head_count", m->heads);
-    number(k, "attention.head_count_kv", m->heads_kv);
-    number(k, "attention.key_length", m->head_size);
-    number(k, "attention.value_length", m->head_size);
+    number(k, "attention.head_count_kv", m->latent ? 1 : m->heads_kv);
+    number(k, "attention.key_length", m->latent ? m->latent + m->rope_dims : m->head_size);
+    number(k, "attention.value_length", m->latent ? m->latent : m->head_size);
+    if (m->latent) {
+        number(k, "attention.key_length_mla", m->head_size);
+        number(k, "attention.value_length_mla", m->head_size - m->rope_dims);
+        number(k, "attention.kv_lora_rank", m->latent);
+        number(k, "attention.q_lora_rank", m->query_latent);
+        number(k, "rope.dimension_count", m->rope_dims);
+    }
     gguf_writer_f32(&k->w, key(k, "attention.layer_norm_rms_epsilon"), 1e-6f);
     number(k, "attention.sliding_window", m->window);
     number(k, "expert_count", m->experts);

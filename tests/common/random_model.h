@@ -17,6 +17,10 @@ typedef struct RandomModel {
     int layers, dim, heads, heads_kv, head_size, ff, vocab, context;
     int experts, experts_used, expert_ff, shared_ff, groups, dense_lead; /* experts 0: dense */
     int window;          /* gemma3 */
+    /* latent attention (deepseek2, bailingmoe3): latent 0: none; head_size counts rope_dims, values have head_size -
+     * rope_dims; query_latent 0: queries are not compressed */
+    int latent, rope_dims, query_latent;
+    bool legacy_kv_b;    /* one matrix instead of attn_k_b and attn_v_b */
     uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0 or Q4_K */
     uint32_t expert_type, down_type;
     bool tied, fused_qkv, fused_gate_up, qk_norm, qk_norm_whole, biases, post_norms;

@@ -284,6 +284,39 @@ static void grouped_experts(void **state) {
     free(s.reference);
 }
 
+/* More heads than go together in one piece of attention; parts that end within a head. */
+static void latent_attention(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "deepseek2", m.layers = 3, m.dim = 256, m.heads = 40, m.head_size = 96, m.rope_dims = 32, m.latent = 224;
+    m.query_latent = 128, m.ff = 512, m.dense_lead = 1, m.type = TYPE_Q8_0, m.expert_type = TYPE_Q8_0, m.down_type = TYPE_F16;
+    m.experts = 16, m.experts_used = 4, m.groups = 4, m.expert_ff = 64, m.shared_ff = 64, m.vocab = 400;
+    Subject s = {0};
+    write_subject(&s, &m, "latent.gguf", 290);
+    compare_settings(&s, moe_settings, sizeof moe_settings / sizeof moe_settings[0]);
+    arrive_otherwise(&s);
+    free(s.reference);
+}
+
+static void latent_attention_of_old_files(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "deepseek2", m.layers = 2, m.dim = 128, m.heads = 24, m.head_size = 160, m.rope_dims = 32, m.latent = 224;
+    m.legacy_kv_b = true, m.type = TYPE_Q8_0, m.vocab = 200;
+    Subject s = {0};
+    write_subject(&s, &m, "legacy.gguf", 70);
+    compare_settings(&s, dense_settings, sizeof dense_settings / sizeof dense_settings[0]);
+    arrive_otherwise(&s);
+    Setting settings[4];
+    for (int i = 0; i < 4; i++) {
+        settings[i] = dense_settings[i];
+        settings[i].cache_type = THIMBLE_CACHE_Q8_0;
+    }
+    free(s.reference);
+    compare_settings(&s, settings, 4);
+    free(s.reference);
+}
+
 /* A quantised cache rounds more, but as much for every split. */
 static void quantised_cache(void **state) {
     (void)state;
@@ -311,6 +344,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_parts_stream), cmocka_unit_test(long_past),       cmocka_unit_test(sliding_windows),
         cmocka_unit_test(paged_experts),        cmocka_unit_test(grouped_experts), cmocka_unit_test(quantised_cache),
+        cmocka_unit_test(latent_attention),     cmocka_unit_test(latent_attention_of_old_files),
     };
     th_scratch_open(&dir);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
