@@ -11,8 +11,8 @@
  *
  * Victims: the coolest of 64 random slots, or the least recently used one (exact, a list). A guess takes
  * free slots, and those of experts that are cooler than the guessed one; it enters the list at its old end, so that a
- * wrong one is the first to go. Under lookahead auto, guesses stop while more than a fiftieth of the bytes went for
- * wrong ones.
+ * wrong one is the first to go. Under lookahead auto, guesses stop while more than a hundredth of the bytes went for
+ * some that did not come true: with the experts they pushed out, they cost at most twice that.
  *
  * A pass of many tokens uses most experts of every layer, one layer after the other: a scan, which would push out
  * everything by the time it comes around. Therefore what a scan reads leaves by the same door, and what was there
@@ -20,7 +20,7 @@
 #include "base/rng.h"
 #include "weights/home.h"
 
-enum { SAMPLES = 64, NONE = -1, MOST_GUESSES = 8, WASTE_SHARE = 50, SCAN_TOKENS = 4 };
+enum { SAMPLES = 64, NONE = -1, MOST_GUESSES = 8, DOUBT_SHARE = 100, SCAN_TOKENS = 4 };
 typedef enum SlotState { SLOT_FREE, SLOT_LOADING, SLOT_READY } SlotState;
 
 typedef struct Slot {
@@ -57,7 +57,8 @@ struct Paged {
     int visit_pins;        /* since then */
     bool scan;             /* the layer before this one used more experts than a few tokens do */
     uint64_t rng[4];
-    uint64_t hits, misses, guess_used, guess_wasted, bytes, demand_bytes, wasted_bytes;
+    uint64_t hits, misses, guess_used, guess_wasted, bytes, demand_bytes;
+    uint64_t doubtful_bytes; /* read on guesses that did not come true, so far */
     double stall_s;
 };
 
@@ -113,10 +114,7 @@ static void end_claim(const Paged *p, SlotClass *c, Slot *s) {
 }
 
 static void make_free(Paged *p, SlotClass *c, Slot *s) {
-    if (s->guessed) {
-        p->guess_wasted++;
-        p->wasted_bytes += expert_bytes(s->bundle);
-    }
+    if (s->guessed) p->guess_wasted++;
     end_claim(p, c, s);
     s->bundle->paging->expert[s->expert].slot = NONE;
     unlink_slot(c, s);
@@ -141,6 +139,7 @@ static Slot *start_read(Weights *ws, SlotClass *c, const Weight *w, int expert, 
     w->paging->expert[expert].slot = (int)(s - c->slot);
     if (guess) {
         c->guesses++;
+        p->doubtful_bytes += expert_bytes(w);
         s->claim = p->claim; /* guesses do not push out each other */
         link_oldest(c, s);
     } else {
@@ -289,8 +288,7 @@ static bool cooler(const Slot *victim, const Weight *w, int expert) {
 static void guess(Weights *ws, const Weight *w, const int *parts, int n) {
     Paged *p = ws->paged;
     SlotClass *c = class_of(ws, w);
-    if (!th_paged_lookahead(ws)) return;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && th_paged_lookahead(ws); i++) {
         Slot *s = slot_of(c, w, parts[i]);
         if (s && s->claim != p->claim) s->claim = p->claim, s->wanted = false;
         if (s) continue;
@@ -334,9 +332,15 @@ static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
     come_to(ws, w);
     Slot *s = fetch(ws, c, w, part, err);
     if (!s) return false;
-    if (s->guessed) p->guess_used++;
-    else if (s->fresh) p->misses++;
-    else p->hits++;
+    if (s->guessed) {
+        p->guess_used++;
+        p->doubtful_bytes -= expert_bytes(w);
+        p->demand_bytes += expert_bytes(w);
+    } else if (s->fresh) {
+        p->misses++;
+    } else {
+        p->hits++;
+    }
     p->visit_pins++;
     bool scan = p->scan || is_scan(ws, w);
     s->scanned = scan && s->fresh;
@@ -447,5 +451,5 @@ int th_paged_max_pins(const Weights *ws, const Weight *bundle) {
 bool th_paged_lookahead(const Weights *ws) {
     const Paged *p = ws->paged;
     if (p->lookahead != THIMBLE_AUTO) return p->lookahead == THIMBLE_ON;
-    return p->wasted_bytes <= p->demand_bytes / WASTE_SHARE;
+    return p->doubtful_bytes <= p->demand_bytes / DOUBT_SHARE;
 }

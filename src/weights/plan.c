@@ -52,7 +52,8 @@ static uint64_t resident_piece(const Weights *ws, const Decision *d, const Weigh
 /* ---- cost ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t region(uint64_t bytes) {
-    return bytes ? th_vm_rounded((size_t)bytes, th_weights_huge(bytes)) : 0;
+    if (bytes == 0 || bytes > SIZE_MAX / 2) return bytes; /* beyond any budget of a machine with such pointers */
+    return th_vm_rounded((size_t)bytes, th_weights_huge(bytes));
 }
 
 /* Derives resident_bytes, n_streamed and row_span. */

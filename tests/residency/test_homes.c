@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/rng.h"
 #include "common/toy_store.h"
 
 static Toy moe, dense, tied;
@@ -43,6 +44,18 @@ static void close_toy(Toy *t) {
     for (int c = 0; c < N_MEM_CLASSES; c++)
         if (c != MEM_METADATA) assert_int_equal(t->budget.by_class[c], 0);
     toy_close(t);
+}
+
+/* Until nothing is being read ahead. */
+static void wait_for_ring(Toy *t) {
+    uint64_t last = 0;
+    for (int same = 0; same < 20; same++) {
+        WeightsStats stats;
+        th_weights_stats(t->ws, &stats);
+        if (stats.io_bytes != last) same = 0;
+        last = stats.io_bytes;
+        usleep(2000);
+    }
 }
 
 /* From the floor to plenty, in steps. */
@@ -218,6 +231,56 @@ static void scans_do_not_flush(void **state) {
     close_toy(&moe);
 }
 
+/* B46: what a pass reads is the matrices less what stays, and the embedding's rows; nothing twice. */
+static void a_pass_reads_what_does_not_stay(void **state) {
+    (void)state;
+    WeightsNeed need;
+    WeightsStats before, after;
+    Toy *toys[] = {&dense, &tied};
+    for (int i = 0; i < 2; i++) {
+        Toy *t = toys[i];
+        open_toy(t, &(WeightsOptions){0}, 0, &need);
+        load_toy(t, need.floor + (need.all - need.floor) / 3);
+        assert_true(t->plan.streamed_per_pass > 0 && t->plan.streamed_per_pass < need.dense - TH_MIB);
+        check_pass(t, 0);
+        wait_for_ring(t);
+        th_weights_stats(t->ws, &before);
+        for (uint64_t pass = 0; pass < 5; pass++) check_pass(t, pass);
+        wait_for_ring(t);
+        th_weights_stats(t->ws, &after);
+        uint64_t rows = 20 * th_weight_row_bytes(t->embd), bytes = after.io_bytes - before.io_bytes;
+        assert_true(bytes >= 5 * t->plan.streamed_per_pass && bytes <= 5 * (t->plan.streamed_per_pass + rows));
+        close_toy(t);
+    }
+}
+
+/* B45: guesses that are no better than chance, many slots too few: never more than 2 % of additional bytes. */
+static void wrong_guesses_cost_little(void **state) {
+    (void)state;
+    Err err = {0};
+    uint64_t bytes[2];
+    for (int on = 0; on < 2; on++) {
+        WeightsNeed need;
+        open_toy(&moe, &(WeightsOptions){.slots = 30, .lookahead = on ? THIMBLE_AUTO : THIMBLE_OFF}, 2, &need);
+        load_toy(&moe, UINT64_MAX);
+        uint64_t rng[4];
+        th_rng_seed(rng, 5);
+        for (int step = 0; step < 8000; step++) {
+            int il = step % 4, next = (il + 1) % 4, e = (int)(th_rng_next(rng) % 6);
+            int ids[2] = {e, e + 1 + (int)(th_rng_next(rng) % 5)}, wild[2] = {(e * 5) % 12, (e * 7 + 3) % 12};
+            if (!toy_experts(&moe, moe.bundle[il], ids, 2, &err)) fail_msg("%s%s", err.message, moe.why);
+            if (th_weights_lookahead(moe.ws)) th_weights_guess(moe.ws, moe.bundle[next], wild, 2);
+        }
+        WeightsStats stats;
+        th_weights_stats(moe.ws, &stats);
+        assert_int_equal(stats.hits + stats.misses + stats.guess_used, 16000);
+        if (on) assert_true(stats.guess_used + stats.guess_wasted > 0);
+        bytes[on] = stats.expert_bytes;
+        close_toy(&moe);
+    }
+    assert_true(bytes[1] <= bytes[0] + bytes[0] / 50);
+}
+
 static void wait_until_ready(Toy *t, const Weight *w, int part) {
     for (int i = 0; i < 5000 && !th_weights_ready(t->ws, w, part); i++) usleep(1000);
     assert_true(th_weights_ready(t->ws, w, part));
@@ -314,6 +377,8 @@ int main(void) {
         cmocka_unit_test(odd_orders_are_right),
         cmocka_unit_test(slots_run_out_with_a_sentence),
         cmocka_unit_test(scans_do_not_flush),
+        cmocka_unit_test(a_pass_reads_what_does_not_stay),
+        cmocka_unit_test(wrong_guesses_cost_little),
         cmocka_unit_test(reading_overlaps_with_computing),
         cmocka_unit_test(a_file_cut_short_is_said),
         cmocka_unit_test(loading_can_be_cancelled),
