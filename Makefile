@@ -182,10 +182,10 @@ help:
 # Instrumented code draws warnings that the plain code does not deserve: -w.
 ONLY_BIN = $(foreach word,$(ONLY),$(foreach bin,$(TEST_BIN),$(if $(findstring /$(word),$(bin)),$(bin))))
 PROGRAMS = $(sort $(if $(ONLY),$(ONLY_BIN),$(TEST_BIN) $(REPLAY_BIN)))
-check-programs: $(PROGRAMS)
-	@BUILD=$(BUILD) sh scripts/run_tests.sh $(PROGRAMS)
+check-programs: $(PROGRAMS) $(if $(SHELLS),$(BUILD)/thimble)
+	@BUILD=$(BUILD) THIMBLE=$(BUILD)/thimble sh scripts/run_tests.sh $(PROGRAMS) $(SHELLS)
 asan:
-	@UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-asan \
+	@UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-asan SHELLS="$(wildcard tests/cli/*.sh)" \
 	  SAN="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -w" CFLAGS="-O1 -g"
 tsan:
 	@TSAN_OPTIONS=halt_on_error=1 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-tsan \

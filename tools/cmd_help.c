@@ -14,7 +14,6 @@ static void print_option(Out *out, const Option *d) {
                      d->letter ? "," : " ", d->name, d->arg ? " " : "", d->arg ? d->arg : "");
     if (n > MARGIN - 2) {
         out_printf(out, "%s\n", left);
-        n = 0;
         left[0] = 0;
     }
     out_printf(out, "%-*s", MARGIN - 1, left);

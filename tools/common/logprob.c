@@ -20,7 +20,8 @@ double logprob_of(const float *logits, size_t n, double total, int32_t id) {
 }
 
 static bool is_worse(const float *logits, int32_t a, int32_t b) {
-    return logits[a] < logits[b] || (logits[a] == logits[b] && a > b);
+    const float x = logits[a], y = logits[b];
+    return x < y || (x == y && a > b);
 }
 
 static void sift_down(const float *logits, int32_t *heap, size_t n, size_t at) {

@@ -111,7 +111,7 @@ const char *text_size(uint64_t bytes, char out[static 32]) {
 }
 
 const char *text_ram(uint64_t bytes, char out[static 32]) {
-    snprintf(out, 32, "%lluM", (unsigned long long)(bytes / (1 << 20) + (bytes % (1 << 20) != 0)));
+    snprintf(out, 32, "%lluM", (unsigned long long)bytes / (1 << 20) + (bytes % (1 << 20) != 0));
     return out;
 }
 
