@@ -44,6 +44,7 @@ OBJ := $(SRC_ALL:%.c=$(BUILD)/%.o)
 TOOL_SRC := $(wildcard tools/*.c tools/common/*.c)
 TOOL_OBJ := $(TOOL_SRC:%.c=$(BUILD)/%.o)
 ARCHS := $(patsubst src/model/arch/%.c,%,$(wildcard src/model/arch/*.c))
+BLOCKS := $(patsubst src/model/block/%.c,%,$(wildcard src/model/block/*.c))
 
 .PHONY: all lib check check-programs clean install help asan tsan fuzz style tests
 all: $(BUILD)/thimble $(BUILD)/libthimble.so
@@ -61,7 +62,13 @@ $(BUILD)/arch_list.h: $(wildcard src/model/arch/*.c) Makefile
 	@mkdir -p $(@D)
 	@{ echo '/* generated: architectures of src/model/arch */'; for a in $(ARCHS); do echo "ARCH($$a)"; done; } > $@
 
-$(BUILD)/src/%.o: src/%.c Makefile | $(BUILD)/arch_list.h
+# block/foo.c defines th_block_foo.
+$(BUILD)/block_list.h: $(wildcard src/model/block/*.c) Makefile
+	@mkdir -p $(@D)
+	@{ echo '/* generated: blocks of src/model/block */'; for b in $(BLOCKS); do echo "extern const Block th_block_$$b;"; done; } > $@
+
+LISTS := $(BUILD)/arch_list.h $(BUILD)/block_list.h
+$(BUILD)/src/%.o: src/%.c Makefile | $(LISTS)
 	@mkdir -p $(@D)
 	@echo "  CC  $<"
 	$(Q)$(CC) $(STD) $(WARN) $(CODE) $(INC) $(ENGINE_CFLAGS) $(CFLAGS) $(SAN) $(ISA) -c $< -o $@
@@ -92,7 +99,7 @@ REPLAY_BIN := $(FUZZ_NAMES:%=$(BUILD)/tests/fuzz/replay_%)
 TEST_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c tests/kernel/check.c))
 VECTORS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/runner/*.c))
 
-$(BUILD)/tests/%.o: tests/%.c Makefile | $(BUILD)/arch_list.h
+$(BUILD)/tests/%.o: tests/%.c Makefile | $(LISTS)
 	@mkdir -p $(@D)
 	@echo "  CC  $<"
 	$(Q)$(CC) $(STD) $(WARN) -Wno-unused-parameter $(CODE) $(INC) -Itests $(ENGINE_CFLAGS) $(CFLAGS) $(SAN) $(ISA) -c $< -o $@
@@ -157,7 +164,7 @@ x86-old: tests
 cppcheck:
 	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppressions-list=.cppcheck -j2 \
 	    --enable=warning,portability,performance -D__x86_64__ -Iinclude -Isrc src tools examples
-tidy: $(BUILD)/arch_list.h
+tidy: $(LISTS)
 	@ls $(filter-out src/kernel/x86/% src/kernel/arm/%,$(SRC_ALL)) $(TOOL_SRC) | xargs -P 2 -n 8 sh -c \
 	    'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- $(STD) $(INC) -Itools $(ENGINE_CFLAGS) $(TOOLS_CFLAGS) 2>/dev/null' sh
 

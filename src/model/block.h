@@ -74,7 +74,7 @@ struct Layer {
     const Layer *next;             /* NULL after the last: for look-ahead */
 };
 
-extern const Block th_block_attn, th_block_mla, th_block_ffn, th_block_moe;
+#include "block_list.h" /* th_block_attn, ...: one for each file of block/, listed by the Makefile */
 
 /* ---- bind.c: taking tensors by their short name ("attn_q": "blk.<layer>.attn_q.weight") ----------------------------- */
 

@@ -120,7 +120,10 @@ static bool read_per_layer(Hparams *hp, Gguf *g, Err *err) {
     for (size_t i = 0; i < run; i++) hp->layer[i].Hk = hp->layer[i].H = present ? (int)values[i] : 0;
     if (!th_gguf_get_ints(g, full_key(hp, "attention.head_count_kv", key), run, slack, 0, MAX_HEADS, values, &present, err))
         return false;
-    for (size_t i = 0; i < run && present; i++) hp->layer[i].Hk = (int)values[i];
+    for (size_t i = 0; i < run && present; i++) {
+        hp->layer[i].Hk = (int)values[i];
+        hp->layer[i].recurrent = values[i] == 0;
+    }
     if (!th_gguf_get_ints(g, full_key(hp, "feed_forward_length", key), run, slack, 0, MAX_WIDTH, values, &present, err))
         return false;
     for (size_t i = 0; i < run && present; i++) hp->layer[i].ff = (int)values[i];

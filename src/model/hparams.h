@@ -11,7 +11,7 @@ typedef struct Arch Arch;
 
 typedef struct LayerNumbers { /* what may differ from layer to layer */
     int H, Hk, ff;
-    bool sliding, recurrent;
+    bool sliding, recurrent; /* recurrent: head_count_kv is 0 here, until th_hparams_recurrent knows better */
 } LayerNumbers;
 
 typedef struct Hparams {
@@ -47,7 +47,7 @@ typedef struct Hparams {
     float embd_scale, residual_scale, logit_scale;
     int n_nextn;
     /* recurrent layers; 0 where the architecture does not read them */
-    int ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
+    int ssm_conv /* taps, also of short convolutions */, ssm_inner, ssm_state, ssm_rank, ssm_groups;
 } Hparams;
 
 /* Reads what all architectures share, then the architecture's own. Arrays from g's arena. E_UNSUPPORTED names an unknown
