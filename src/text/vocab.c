@@ -121,8 +121,9 @@ uint64_t th_vocab_bytes(const Gguf *g) {
         passing = l.merges->payload + 2 * GGUF_STRINGS_BYTES;
     const GgufKv *suppress = th_gguf_kv(g, "tokenizer.ggml.suppress_tokens");
     uint64_t listed = suppress && suppress->type == GGUF_ARRAY ? 8 * th_min_size(suppress->count, l.n) : 0;
-    /* Every token may be a partition candidate; small blocks of the arena are rounded up. */
-    return l.total + passing + listed + 4 * l.n + 128 * TH_KIB + th_tokenizer_bytes(l.n, l.tokens->payload - 8 * l.n);
+    /* What passes while opening has gone when the tokenizer comes. Every token may be a partition candidate. */
+    uint64_t tokenizer = th_tokenizer_bytes(l.n, l.tokens->payload - 8 * l.n);
+    return l.total + listed + 4 * l.n + 32 * TH_KIB + (passing > tokenizer ? passing : tokenizer);
 }
 
 /* ---- texts ------------------------------------------------------------------------------- */
@@ -317,6 +318,7 @@ static bool read_rules(Vocab *v, const Gguf *g, const ThimbleLog *log, Err *err)
 bool th_vocab_open(Vocab *v, const Gguf *g, Budget *budget, const ThimbleLog *log, Err *err) {
     *v = (Vocab){.bos = -1, .eos = -1, .unk = -1};
     th_arena_init(&v->arena, budget, MEM_METADATA);
+    v->arena.block_bytes = 512; /* what comes behind the one large block is small or of exact size */
     for (int b = 0; b < 256; b++) v->byte_id[b] = -1;
     Layout l;
     if (!measure(g, &l, err) || !model_kind(g, &v->kind, &v->raw_utf8, err)) goto fail;

@@ -44,8 +44,8 @@ typedef struct Vocab {
     uint32_t n_merges, n_merge_slots;
 } Vocab;
 
-/* E_UNSUPPORTED for tokenizer models we do not have ("bert", "t5", ...) and values of `pre` we do not know, E_FORMAT for
- * broken ones. A file without a tokenizer gives kind VOCAB_NONE with n = 0. log may be NULL. */
+/* E_UNSUPPORTED for tokenizer models we do not have ("bert", "t5", ...) and values of `pre` we do not know, E_FORMAT
+ * for broken ones. A file without a tokenizer gives kind VOCAB_NONE with n = 0. log may be NULL. */
 bool th_vocab_open(Vocab *v, const Gguf *g, Budget *budget, const ThimbleLog *log, Err *err);
 void th_vocab_close(Vocab *v); /* accepts a zeroed or half-built Vocab */
 /* Upper bound of what th_vocab_open, th_tokenizer_open and one encode of ordinary text will take, from the header

@@ -15,7 +15,7 @@
 #include "common/scratch.h"
 #include "text/tokenizer.h"
 
-enum { TINY_VOCAB_MAX = 4096, TINY_TEXT_MAX = 64 };
+enum { TINY_VOCAB_MAX = 4096, TINY_TEXT_MAX = 96 };
 
 typedef struct TinyVocab {
     GgufWriter keys; /* for more keys, before open */

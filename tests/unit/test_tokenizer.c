@@ -242,14 +242,21 @@ static void compare(Str text, bool special, const Pretok *pretok) {
  */
 
 static const char *const letters[] = {"a", "b", "c", " ", "\n", "\xC3\xA9", "\xE4\xBD\xA0"};
+static size_t alphabet = TH_COUNT(letters); /* how many of them this round's vocabulary is made of */
 
 /* Up to n letters; spaces as the vocabulary's model spells them. */
 static void random_text(char *out, size_t n, const char *space) {
     out[0] = 0;
     for (size_t i = 0; i < n; i++) {
-        const char *letter = letters[below(TH_COUNT(letters))];
+        const char *letter = letters[below(alphabet)];
         strcat(out, space && strcmp(letter, " ") == 0 ? space : letter);
     }
+}
+
+/* A long word of few letters, so that many merges compete. */
+static void random_word(char *out, size_t n, size_t few) {
+    for (size_t i = 0; i < n; i++) out[i] = letters[below(few)][0];
+    out[n] = 0;
 }
 
 static void encode_bytes(const char *text, char *out) {
@@ -268,7 +275,7 @@ static void random_bpe(void) {
         size_t length = th_byte_char((unsigned char)b, text);
         if (complete || below(4)) tiny_vocab_add_text(&t, (Str){text, length}, TOKEN_NORMAL);
     }
-    for (; n < TH_COUNT(letters); n++) encode_bytes(letters[n], made[n]);
+    for (; n < alphabet; n++) encode_bytes(letters[n], made[n]);
     for (size_t k = below(50); k > 0 && n < TH_COUNT(made); k--) {
         const char *left = made[below(n)], *right = made[below(n)];
         if (strlen(left) + strlen(right) > 24) continue;
@@ -295,9 +302,9 @@ static void random_spm(void) {
     tiny_vocab_add_scored(&t, "<unk>", 0);
 }
 
-static void random_candidates(void) {
+static void random_candidates(uint64_t most) {
     const int types[] = {TOKEN_UNKNOWN, TOKEN_CONTROL, TOKEN_USER, TOKEN_USER};
-    for (size_t k = below(14); k > 0; k--) {
+    for (size_t k = below(most); k > 0; k--) {
         char text[TINY_TEXT_MAX];
         random_text(text, 1 + below(4), NULL);
         tiny_vocab_add(&t, text, types[below(TH_COUNT(types))]);
@@ -314,15 +321,18 @@ static void same_as_the_plain_rules(void **state) {
     th_budget_init(&budget, UINT64_MAX);
     assert_true(th_pretok_open(&pretok, TH_STR("gpt-2"), &budget, &err));
     for (int round = 0; round < 60; round++) {
+        alphabet = round % 3 ? TH_COUNT(letters) : 2;
         if (round % 2)
             random_bpe();
         else
             random_spm();
-        random_candidates();
+        random_candidates(round / 2 % 2 ? 14 : 1); /* without them long words stay long */
         if (!tiny_vocab_open(&t, UINT64_MAX, &err)) fail_msg("%s", err.message);
+        alphabet = TH_COUNT(letters);
         for (int i = 0; i < 24; i++) {
             char text[1024];
-            random_text(text, below(i < 20 ? 30 : 150), NULL);
+            random_text(text, below(30), NULL);
+            if (i >= 16) random_word(text, 40 + below(120), 2 + below(2));
             size_t n = strlen(text);
             if (i % 5 == 1) strcat(text, "<|a|>b");
             if (i % 5 == 2 && n) text[below(n)] = (char)(0x80 + below(128)); /* broken UTF-8 */
