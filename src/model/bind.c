@@ -53,12 +53,18 @@ bool th_bind_heads(Binder *b, const char *name, int64_t cols, int64_t H, int64_t
     *l = (Linear){0};
     full_name(b, name, ".weight", full);
     if (!th_weights_find(b->ws, full, (Shape){cols, H * per_head, 1}, WEIGHT_FLAT, &l->w, b->err) || !check_kernel(b, l->w) ||
-        !th_bind_vector(b, name, ".scale", 0, 1, WEIGHT_OPTIONAL, &l->scale) ||
         !th_bind_vector(b, name, ".bias", H * per_head, 1, WEIGHT_OPTIONAL, &l->bias))
         return false;
-    int n = l->scale ? th_weight_cols(l->scale) : 1;
-    return n == 1 || n == H ||
-           th_fail(b->err, THIMBLE_E_FORMAT, "%s: %d scales for %d heads", th_weight_name(l->scale), n, (int)H);
+    return th_bind_scales(b, name, H, &l->scale);
+}
+
+bool th_bind_scales(Binder *b, const char *name, int64_t n, const Weight **out) {
+    if (!th_bind_vector(b, name, ".scale", 0, 0, WEIGHT_OPTIONAL, out)) return false;
+    if (!*out) return true;
+    int64_t values = (int64_t)th_weight_cols(*out) * th_weight_rows(*out);
+    return values == 1 || values == n ||
+           th_fail(b->err, THIMBLE_E_FORMAT, "%s: %lld scales for %lld matrices", th_weight_name(*out), (long long)values,
+                   (long long)n);
 }
 
 bool th_bind_cache(const Binder *b, int n) {

@@ -88,6 +88,13 @@ bool th_bind_vector(Binder *b, const char *name, const char *suffix, int64_t col
 bool th_bind_experts(Binder *b, const char *name, int64_t cols, int64_t rows, int flags, const Weight **out);
 /* A matrix cols -> per_head for each of H heads, head after head in one tensor of two or three dimensions. */
 bool th_bind_heads(Binder *b, const char *name, int64_t cols, int64_t H, int64_t per_head, Linear *l);
+/* The optional second-level scales of a tensor of n matrices: one value for all, or one for each. */
+bool th_bind_scales(Binder *b, const char *name, int64_t n, const Weight **out);
+/* The value of matrix i (1 without scales). */
+static inline float th_scale_of(const Weight *scale, int i) {
+    if (!scale) return 1.0f;
+    return th_weights_f32(scale)[(int64_t)th_weight_cols(scale) * th_weight_rows(scale) > 1 ? i : 0];
+}
 /* E_UNSUPPORTED unless the cache can hold rows of n values. */
 bool th_bind_cache(const Binder *b, int n);
 bool th_bind_has(const Binder *b, const char *name);

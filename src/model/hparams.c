@@ -50,7 +50,7 @@ bool th_hparams_has(const Hparams *hp, const Gguf *g, const char *key) {
     return th_gguf_kv(g, full_key(hp, key, name)) != NULL;
 }
 
-static bool need(const Hparams *hp, const Gguf *g, const char *key, Err *err) {
+bool th_hparams_need(const Hparams *hp, const Gguf *g, const char *key, Err *err) {
     if (th_hparams_has(hp, g, key)) return true;
     return th_fail(err, THIMBLE_E_FORMAT, "%s.%s is missing", hp->prefix, key);
 }
@@ -85,8 +85,8 @@ static bool read_architecture(Hparams *hp, const Gguf *g, Err *err) {
 }
 
 static bool read_sizes(Hparams *hp, const Gguf *g, Err *err) {
-    if (!need(hp, g, "block_count", err) || !need(hp, g, "embedding_length", err) || !need(hp, g, "context_length", err) ||
-        !need(hp, g, "attention.layer_norm_rms_epsilon", err))
+    if (!th_hparams_need(hp, g, "block_count", err) || !th_hparams_need(hp, g, "embedding_length", err) || !th_hparams_need(hp, g, "context_length", err) ||
+        !th_hparams_need(hp, g, "attention.layer_norm_rms_epsilon", err))
         return false;
     if (!th_hparams_int(hp, g, "block_count", 1, MAX_LAYERS, &hp->n_layer_all, err) ||
         !th_hparams_int(hp, g, "nextn_predict_layers", 0, hp->n_layer_all - 1, &hp->n_nextn, err) ||
@@ -254,14 +254,30 @@ bool th_hparams_recurrent(Hparams *hp, const Gguf *g, Err *err) {
 }
 
 bool th_hparams_ssm(Hparams *hp, const Gguf *g, Err *err) {
-    return need(hp, g, "ssm.conv_kernel", err) && need(hp, g, "ssm.inner_size", err) &&
-           need(hp, g, "ssm.state_size", err) && need(hp, g, "ssm.time_step_rank", err) &&
-           need(hp, g, "ssm.group_count", err) &&
+    return th_hparams_need(hp, g, "ssm.conv_kernel", err) && th_hparams_need(hp, g, "ssm.inner_size", err) &&
+           th_hparams_need(hp, g, "ssm.state_size", err) && th_hparams_need(hp, g, "ssm.time_step_rank", err) &&
+           th_hparams_need(hp, g, "ssm.group_count", err) &&
            th_hparams_int(hp, g, "ssm.conv_kernel", 1, 16, &hp->ssm_conv, err) &&
            th_hparams_int(hp, g, "ssm.inner_size", 1, MAX_WIDTH, &hp->ssm_inner, err) &&
            th_hparams_int(hp, g, "ssm.state_size", 1, MAX_HEAD_SIZE, &hp->ssm_state, err) &&
            th_hparams_int(hp, g, "ssm.time_step_rank", 1, MAX_HEADS, &hp->ssm_rank, err) &&
            th_hparams_int(hp, g, "ssm.group_count", 1, MAX_HEADS, &hp->ssm_groups, err);
+}
+
+/* Bounds of the experts' activations; 0 and the like switch a layer's off. */
+static bool read_clamps(Hparams *hp, const Gguf *g, Err *err) {
+    char key[MAX_KEY];
+    double routed[MAX_LAYERS], shared[MAX_LAYERS];
+    bool has_routed, has_shared;
+    size_t n = (size_t)hp->n_layer, slack = (size_t)hp->n_nextn;
+    if (!th_gguf_get_reals(g, full_key(hp, "swiglu_clamp_exp", key), n, slack, -MAX_REAL, MAX_REAL, routed, &has_routed, err) ||
+        !th_gguf_get_reals(g, full_key(hp, "swiglu_clamp_shexp", key), n, slack, -MAX_REAL, MAX_REAL, shared, &has_shared, err))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (has_routed && routed[i] > 1e-6) hp->layer[i].clamp = (float)routed[i];
+        if (has_shared && shared[i] > 1e-6) hp->layer[i].shared_clamp = (float)shared[i];
+    }
+    return true;
 }
 
 static bool read_experts(Hparams *hp, const Gguf *g, Err *err) {
@@ -278,6 +294,7 @@ static bool read_experts(Hparams *hp, const Gguf *g, Err *err) {
         !th_hparams_bool(hp, g, "expert_weights_norm", &hp->expert_norm, err))
         return false;
     if (hp->n_expert == 0) return true;
+    if (!read_clamps(hp, g, err)) return false;
     if (hp->n_expert_used < 1 || hp->n_expert_used > th_min_int(hp->n_expert, MAX_EXPERTS_USED))
         return th_fail(err, THIMBLE_E_FORMAT, "%d of %d experts per token is not possible", hp->n_expert_used, hp->n_expert);
     if (hp->n_groups > 1) {
@@ -314,7 +331,7 @@ bool th_hparams_shared(Hparams *hp, const Gguf *g, int64_t width, Err *err) {
 
 bool th_hparams_latent(Hparams *hp, const Gguf *g, Err *err) {
     hp->mla_key = hp->D, hp->mla_value = hp->Dv;
-    if (!need(hp, g, "attention.kv_lora_rank", err) ||
+    if (!th_hparams_need(hp, g, "attention.kv_lora_rank", err) ||
         !th_hparams_int(hp, g, "attention.kv_lora_rank", 1, MAX_HEAD_SIZE, &hp->mla_latent, err) ||
         !th_hparams_int(hp, g, "attention.key_length_mla", 1, MAX_HEAD_SIZE, &hp->mla_key, err) ||
         !th_hparams_int(hp, g, "attention.value_length_mla", 1, MAX_HEAD_SIZE, &hp->mla_value, err))

@@ -12,6 +12,7 @@ typedef struct Arch Arch;
 typedef struct LayerNumbers { /* what may differ from layer to layer */
     int H, Hk, ff;
     bool sliding, recurrent; /* recurrent: head_count_kv is 0 here, until th_hparams_recurrent knows better */
+    float clamp, shared_clamp; /* of the activations of routed and of shared experts; 0: none */
 } LayerNumbers;
 
 typedef struct Hparams {
@@ -48,6 +49,8 @@ typedef struct Hparams {
     int n_nextn;
     /* recurrent layers; 0 where the architecture does not read them */
     int ssm_conv /* taps, also of short convolutions */, ssm_inner, ssm_state, ssm_rank, ssm_groups;
+    int kda_head;
+    float kda_bound; /* of a key's log decay per token */
 } Hparams;
 
 /* Reads what all architectures share, then the architecture's own. Arrays from g's arena. E_UNSUPPORTED names an unknown
@@ -58,6 +61,7 @@ bool th_hparams_read(Hparams *hp, Gguf *g, Err *err);
 bool th_hparams_int(const Hparams *hp, const Gguf *g, const char *key, int64_t min, int64_t max, int *out, Err *err);
 bool th_hparams_real(const Hparams *hp, const Gguf *g, const char *key, double min, double max, float *out, Err *err);
 bool th_hparams_bool(const Hparams *hp, const Gguf *g, const char *key, bool *out, Err *err);
+bool th_hparams_need(const Hparams *hp, const Gguf *g, const char *key, Err *err); /* E_FORMAT if absent */
 bool th_hparams_has(const Hparams *hp, const Gguf *g, const char *key);
 /* Marks sliding layers from attention.sliding_window_pattern (number or BOOL array; `pattern` if absent), section 4.2. */
 bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err);

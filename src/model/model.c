@@ -62,6 +62,13 @@ static bool take_tables(Model *m, Err *err) {
     return true;
 }
 
+/* The embedding with its scale, which becomes a part of hp.embd_scale when it is known. */
+static bool bind_embedding(Model *m, Binder *b) {
+    return th_weights_find(m->ws, "token_embd.weight", (Shape){m->hp.n_embd, m->hp.n_vocab, 1}, WEIGHT_EMBED, &m->embd,
+                           b->err) &&
+           th_bind_scales(b, "token_embd", 1, &m->embd_scale);
+}
+
 bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err) {
     *m = (Model){.options = *o, .budget = b, .gguf = g, .threads = th_max_int(1, o->threads), .n_ropes = 1};
     m->options.sessions = th_max_int(1, th_min_int(o->sessions, MOST_SESSIONS));
@@ -70,8 +77,7 @@ bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err
     th_kernels_init(&m->kernels, o->isa);
     if (!th_weights_open(&m->ws, g, &m->kernels, b, &m->options.weights, err)) goto fail;
     Binder binder = {.hp = &m->hp, .ws = m->ws, .kernels = &m->kernels, .arena = &m->arena, .layer = -1, .cache_type = o->cache_type, .err = err};
-    if (!th_weights_find(m->ws, "token_embd.weight", (Shape){m->hp.n_embd, m->hp.n_vocab, 1}, WEIGHT_EMBED, &m->embd, err) ||
-        !bind_rope(m, &binder) || !bind_layers(m, &binder, err) || !bind_head(m, &binder))
+    if (!bind_embedding(m, &binder) || !bind_rope(m, &binder) || !bind_layers(m, &binder, err) || !bind_head(m, &binder))
         goto fail;
     return true;
 fail:
@@ -139,6 +145,7 @@ bool th_model_load(Model *m, const ModelPlan *plan, Err *err) {
     m->rows = m->scratch_memory;
     m->scratch = (Scratch){.base = (char *)m->scratch_memory + rows, .bytes = m->scratch_bytes - rows};
     if (!th_weights_load(m->ws, err) || !make_ropes(m, err)) return false;
+    if (m->embd_scale) m->hp.embd_scale = (m->hp.embd_scale != 0 ? m->hp.embd_scale : 1) * th_scale_of(m->embd_scale, 0);
     resolve_norms(m);
     return true;
 }

@@ -27,7 +27,7 @@ struct Model {
     Pool *pool;
     Weights *ws;
     Layer *layers;           /* [hp.n_layer] */
-    const Weight *embd, *final_norm;
+    const Weight *embd, *embd_scale, *final_norm;
     Linear head;
     const Weight *rope_factors[3]; /* rope_freqs, rope_factors_long, rope_factors_short; NULL: absent */
     Rope rope[MAX_ROPES];    /* full, sliding */

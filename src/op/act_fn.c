@@ -34,6 +34,22 @@ static void clamped(const Kernels *k, float *gate, const float *up, int n) {
     }
 }
 
+/* silu(gate) is cut above, up on both sides; NaN stays. */
+static void limited(const Kernels *k, float *gate, const float *up, float limit, int n) {
+    enum { N = 128 };
+    float one[N];
+    for (int i = 0; i < N; i++) one[i] = 1;
+    for (int at = 0; at < n; at += N) {
+        int count = th_min_int(N, n - at);
+        k->vec.silu_mul(gate + at, one, count);
+        for (int i = 0; i < count; i++) {
+            float g = gate[at + i], u = up[at + i];
+            u = u > limit ? limit : u < -limit ? -limit : u;
+            gate[at + i] = (g > limit ? limit : g) * u;
+        }
+    }
+}
+
 static void act_pieces(void *arg, int worker, int begin, int end) {
     (void)worker;
     const Elements *e = arg;
@@ -41,7 +57,8 @@ static void act_pieces(void *arg, int worker, int begin, int end) {
         int row = i / e->pieces_per_row, piece = i % e->pieces_per_row;
         size_t at = (size_t)row * e->stride + (size_t)piece * PIECE;
         int n = (int)piece_size(e, piece);
-        if (e->act_fn == ACT_FN_GELU) e->k->vec.gelu_mul(e->y + at, e->x + at, n);
+        if (e->a > 0) limited(e->k, e->y + at, e->x + at, e->a, n);
+        else if (e->act_fn == ACT_FN_GELU) e->k->vec.gelu_mul(e->y + at, e->x + at, n);
         else if (e->act_fn == ACT_FN_CLAMPED) clamped(e->k, e->y + at, e->x + at, n);
         else e->k->vec.silu_mul(e->y + at, e->x + at, n);
     }
@@ -76,6 +93,10 @@ static void run_pieces(Pass *p, PoolFn fn, Elements *e, int rows) {
 
 void th_act_mul(Pass *p, int act_fn, float *gate, const float *up, int n, size_t stride, int T) {
     Elements e = {.y = gate, .x = up, .n = (size_t)n, .stride = stride, .act_fn = act_fn};
+    run_pieces(p, act_pieces, &e, T);
+}
+void th_silu_mul_limited(Pass *p, float *gate, const float *up, float limit, int n, size_t stride, int T) {
+    Elements e = {.y = gate, .x = up, .n = (size_t)n, .stride = stride, .a = limit};
     run_pieces(p, act_pieces, &e, T);
 }
 void th_add(Pass *p, float *y, const float *x, size_t n) {

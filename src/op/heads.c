@@ -28,7 +28,7 @@ static int take_pieces(const HeadRows *h, const View *view, int *head, HeadPiece
 static void apply_head_companions(float *y, size_t y_stride, const Linear *l, const HeadRows *h, int n, bool turned,
                                   int T) {
     const float *scale = l->scale ? th_weights_f32(l->scale) : NULL, *bias = l->bias ? th_weights_f32(l->bias) : NULL;
-    bool per_head = scale && th_weight_cols(l->scale) > 1;
+    bool per_head = scale && (int64_t)th_weight_cols(l->scale) * th_weight_rows(l->scale) > 1;
     if (!scale && !bias) return;
     for (int i = 0; i < T * h->H; i++, y += y_stride) {
         int head = i % h->H;

@@ -127,6 +127,8 @@ void th_rms_norm_apart(Pass *p, float *y, const float *x, const float *w, int n,
 enum { ACT_FN_SILU, ACT_FN_GELU, ACT_FN_CLAMPED };
 /* gate = act(gate) * up over T rows of n that begin stride floats apart in both. */
 void th_act_mul(Pass *p, int act_fn, float *gate, const float *up, int n, size_t stride, int T);
+/* gate = min(silu(gate), limit) * clamp(up, -limit, limit), limit > 0. */
+void th_silu_mul_limited(Pass *p, float *gate, const float *up, float limit, int n, size_t stride, int T);
 void th_add(Pass *p, float *y, const float *x, size_t n); /* y += x */
 void th_scale(Pass *p, float *y, float a, size_t n);      /* y *= a */
 void th_softcap(Pass *p, float *y, float cap, size_t n);  /* y = cap * tanh(y / cap) */

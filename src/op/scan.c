@@ -203,3 +203,38 @@ void th_sigmoid_mul(Pass *p, float *y, size_t y_stride, const float *gate, size_
 }
 
 float th_softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
+
+typedef struct Decay {
+    const Kernels *k;
+    float *f;
+    const float *dt, *a;
+    float bound;
+    int n, heads;
+} Decay;
+
+static void decay_head(const Decay *d, float *f, const float *dt, float a) {
+    enum { N = 128 };
+    float gate[N];
+    for (int at = 0; at < d->n; at += N) {
+        int n = th_min_int(N, d->n - at);
+        for (int i = 0; i < n; i++) gate[i] = a * (f[at + i] + dt[at + i]);
+        for (int i = 0; i < n; i++) f[at + i] = d->bound;
+        d->k->scan.sigmoid_mul(f + at, gate, n);
+        d->k->vec.exp_sub(f + at, 0, n);
+    }
+}
+
+static void decay_rows(void *arg, int worker, int begin, int end) {
+    (void)worker;
+    const Decay *d = arg;
+    size_t n = (size_t)d->n;
+    for (int t = begin; t < end; t++)
+        for (size_t h = 0; h < (size_t)d->heads; h++)
+            decay_head(d, d->f + ((size_t)t * (size_t)d->heads + h) * n, d->dt + h * n, d->a[h]);
+}
+
+void th_key_decay(Pass *p, float *f, const float *dt, const float *a, float bound, int n, int heads, int T) {
+    Decay d = {p->k, f, dt, a, bound, n, heads};
+    if (T < 4) decay_rows(&d, 0, 0, T);
+    else th_pool_run(p->pool, decay_rows, &d, T);
+}

@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "base/rng.h"
 #include "common/gguf_writer.h"
 #include "quant/layout.h"
+
+enum { MAX_SCALES = 256 };
 
 typedef struct Making {
     const RandomModel *m;
@@ -44,6 +47,21 @@ static void fill_row(Making *k, uint32_t type, char *row, uint64_t n, float rang
     }
 }
 
+/* Scales of a tensor of n matrices, of which every other file has one for all. */
+static void scales(Making *k, const char *name, float *data, uint64_t values, uint64_t n) {
+    size_t stem = strlen(name) - strlen(".weight");
+    if (k->m->scales == 0 || strcmp(name + stem, ".weight") != 0) return;
+    uint64_t count = k->m->seed % 2 ? n : 1;
+    float s[MAX_SCALES];
+    if (n > MAX_SCALES) abort();
+    for (uint64_t i = 0; i < n; i++) s[i] = ldexpf(1, (int)((stem + (count > 1 ? i : 0)) % 3) - 1);
+    for (uint64_t i = 0; k->m->scales == 2 && i < n * values; i++) data[i] *= s[i / values];
+    if (k->m->scales == 2) return;
+    char full[96];
+    snprintf(full, sizeof full, "%.*s.scale", (int)stem, name);
+    gguf_writer_tensor(&k->w, full, TYPE_F32, 1, &count, s);
+}
+
 static void tensor(Making *k, const char *name, uint32_t type, uint64_t cols, uint64_t rows, uint64_t experts, float offset) {
     const TypeInfo *t = th_type_info(type);
     if (k->names) {
@@ -59,6 +77,7 @@ static void tensor(Making *k, const char *name, uint32_t type, uint64_t cols, ui
     if (!data) abort();
     for (uint64_t r = 0; r < n; r++) fill_row(k, type, data + r * row_bytes, cols, 1.7f / sqrtf((float)(offset != 0 ? 16 : cols)));
     for (uint64_t i = 0; offset != 0 && i < n * cols; i++) ((float *)(void *)data)[i] += offset;
+    if (rows > 1) scales(k, name, (float *)(void *)data, rows * cols, experts);
     uint64_t dims[3] = {cols, rows, experts};
     gguf_writer_tensor(&k->w, name, type, experts > 1 ? 3 : rows > 1 ? 2 : 1, dims, data);
     free(data);
@@ -118,14 +137,33 @@ static void latent_attention(Making *k, int il) {
         matrix(k, il, "attn_q.weight", E, H * m->head_size);
     }
     matrix(k, il, "attn_kv_a_mqa.weight", E, C + m->rope_dims);
+    if (m->latent_every) matrix(k, il, "attn_gate.weight", E, H);
     norm(k, il, "attn_kv_a_norm.weight", C);
     if (m->legacy_kv_b) {
         matrix(k, il, "attn_kv_b.weight", C, H * 2 * value);
     } else {
         heads(k, il, "attn_k_b.weight", value, C);
         heads(k, il, "attn_v_b.weight", C, value);
+        if (m->companions) bias(k, il, "attn_v_b.bias", H * value);
     }
     matrix(k, il, "attn_output.weight", H * value, E);
+}
+
+static bool is_kda(const RandomModel *m, int il) { return m->latent_every && (il + 1) % m->latent_every != 0; }
+
+static void kda(Making *k, int il) {
+    const RandomModel *m = k->m;
+    static const char *const wide[] = {"attn_q.weight", "attn_k.weight", "attn_v.weight", "ssm_f_a.weight", "ssm_g_a.weight"};
+    static const char *const convs[] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
+    int di = m->heads * m->kda_head;
+    norm(k, il, "attn_norm.weight", m->dim);
+    for (int i = 0; i < 5; i++) matrix(k, il, wide[i], m->dim, di);
+    for (int i = 0; i < 3; i++) tensor(k, in_layer(il, convs[i]), TYPE_F32, 4, 1, (uint64_t)di, 0);
+    tensor(k, in_layer(il, "ssm_beta.weight"), TYPE_F32, (uint64_t)m->dim, (uint64_t)m->heads, 1, 0);
+    norm(k, il, "ssm_a", m->heads);
+    bias(k, il, "ssm_dt.bias", di);
+    norm(k, il, "ssm_norm.weight", m->kda_head);
+    matrix(k, il, "attn_output.weight", di, m->dim);
 }
 
 static void experts(Making *k, int il) {
@@ -145,13 +183,19 @@ static void experts(Making *k, int il) {
         tensor(k, in_layer(il, "ffn_gate_exps.weight"), m->expert_type, E, F, X, 0);
         tensor(k, in_layer(il, "ffn_up_exps.weight"), m->expert_type, E, F, X, 0);
     }
+    if (m->companions) {
+        tensor(k, in_layer(il, "ffn_down_exps.bias"), TYPE_F32, E, X, 1, 0);
+        tensor(k, in_layer(il, m->fused_gate_up ? "ffn_gate_up_exps.bias" : "ffn_gate_exps.bias"), TYPE_F32,
+               m->fused_gate_up ? 2 * F : F, X, 1, 0);
+    }
     /* Every other layer in another type: files mix them, and slots then come in two sizes. */
     tensor(k, in_layer(il, "ffn_down_exps.weight"), il % 2 ? m->down_type : m->expert_type, F, E, X, 0);
 }
 
 static void layer(Making *k, int il) {
     const RandomModel *m = k->m;
-    if (m->latent) latent_attention(k, il);
+    if (is_kda(m, il)) kda(k, il);
+    else if (m->latent) latent_attention(k, il);
     else attention(k, il);
     norm(k, il, "ffn_norm.weight", m->dim);
     if (m->experts && il >= m->dense_lead) {
@@ -181,7 +225,16 @@ static void metadata(Making *k) {
     number(k, "embedding_length", m->dim);
     number(k, "feed_forward_length", m->ff);
     number(k, "attention.head_count", m->heads);
-    number(k, "attention.head_count_kv", m->latent ? 1 : m->heads_kv);
+    if (m->latent_every) {
+        uint32_t kv[64];
+        for (int il = 0; il < m->layers; il++) kv[il] = !is_kda(m, il);
+        gguf_writer_array(&k->w, key(k, "attention.head_count_kv"), GGUF_U32, kv, (size_t)m->layers);
+        number(k, "kda.head_dim", m->kda_head);
+        gguf_writer_f32(&k->w, key(k, "kda.gate_lower_bound"), -5);
+        number(k, "ssm.conv_kernel", 4);
+    } else {
+        number(k, "attention.head_count_kv", m->latent ? 1 : m->heads_kv);
+    }
     number(k, "attention.key_length", m->latent ? m->latent + m->rope_dims : m->head_size);
     number(k, "attention.value_length", m->latent ? m->latent : m->head_size);
     if (m->latent) {
@@ -198,6 +251,8 @@ static void metadata(Making *k) {
     number(k, "expert_feed_forward_length", m->expert_ff);
     number(k, "expert_shared_feed_forward_length", m->shared_ff);
     number(k, "leading_dense_block_count", m->dense_lead);
+    if (m->companions) gguf_writer_f32(&k->w, key(k, "swiglu_clamp_exp"), 0.2f);
+    if (m->companions) gguf_writer_f32(&k->w, key(k, "swiglu_clamp_shexp"), 0.3f);
     if (!m->groups) return;
     number(k, "expert_shared_count", m->shared_ff ? 1 : 0);
     number(k, "expert_group_count", m->groups);

@@ -21,6 +21,10 @@ typedef struct RandomModel {
      * rope_dims; query_latent 0: queries are not compressed */
     int latent, rope_dims, query_latent;
     bool legacy_kv_b;    /* one matrix instead of attn_k_b and attn_v_b */
+    int latent_every;    /* bailingmoe3: the other layers are KDA with heads of kda_head; 0: all are latent */
+    int kda_head;
+    bool companions;     /* biases of expert and latent matrices, clamped activations */
+    int scales;          /* 1: a power of two as second-level scale of each matrix; 2: multiplied into the (F32) weights */
     uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0 or Q4_K */
     uint32_t expert_type, down_type;
     bool tied, fused_qkv, fused_gate_up, qk_norm, qk_norm_whole, biases, post_norms;

@@ -291,8 +291,22 @@ static void latent_attention(void **state) {
     m.arch = "deepseek2", m.layers = 3, m.dim = 256, m.heads = 40, m.head_size = 96, m.rope_dims = 32, m.latent = 224;
     m.query_latent = 128, m.ff = 512, m.dense_lead = 1, m.type = TYPE_Q8_0, m.expert_type = TYPE_Q8_0, m.down_type = TYPE_F16;
     m.experts = 16, m.experts_used = 4, m.groups = 4, m.expert_ff = 64, m.shared_ff = 64, m.vocab = 400;
+    m.companions = true, m.scales = 1;
     Subject s = {0};
     write_subject(&s, &m, "latent.gguf", 290);
+    compare_settings(&s, moe_settings, sizeof moe_settings / sizeof moe_settings[0]);
+    arrive_otherwise(&s);
+    free(s.reference);
+}
+
+static void delta_attention_of_keys(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "bailingmoe3", m.layers = 4, m.dim = 128, m.heads = 4, m.head_size = 48, m.rope_dims = 16, m.latent = 48;
+    m.latent_every = 4, m.kda_head = 40, m.type = TYPE_F16, m.expert_type = TYPE_F16, m.down_type = TYPE_Q8_0;
+    m.experts = 16, m.experts_used = 4, m.groups = 2, m.expert_ff = 64, m.shared_ff = 64, m.dense_lead = 1, m.vocab = 200;
+    Subject s = {0};
+    write_subject(&s, &m, "kda.gguf", 60);
     compare_settings(&s, moe_settings, sizeof moe_settings / sizeof moe_settings[0]);
     arrive_otherwise(&s);
     free(s.reference);
@@ -345,6 +359,7 @@ int main(void) {
         cmocka_unit_test(several_parts_stream), cmocka_unit_test(long_past),       cmocka_unit_test(sliding_windows),
         cmocka_unit_test(paged_experts),        cmocka_unit_test(grouped_experts), cmocka_unit_test(quantised_cache),
         cmocka_unit_test(latent_attention),     cmocka_unit_test(latent_attention_of_old_files),
+        cmocka_unit_test(delta_attention_of_keys),
     };
     th_scratch_open(&dir);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,12 +185,22 @@ void ops_activations(const json_t *set, Tally *t) {
         int fn;
         const float *up;
     } gates[] = {
-        {"silu", ACT_FN_SILU, one}, {"gelu", ACT_FN_GELU, one}, {"swiglu", ACT_FN_SILU, u}, {"geglu", ACT_FN_GELU, u}};
+        {"silu", ACT_FN_SILU, one}, {"gelu", ACT_FN_GELU, one}, {"swiglu", ACT_FN_SILU, u}, {"geglu", ACT_FN_GELU, u},
+        {"gptoss", ACT_FN_CLAMPED, u}};
     for (size_t i = 0; i < TH_COUNT(gates); i++) {
         memcpy(y, x, n * sizeof *y);
         th_act_mul(&o.pass, gates[i].fn, y, gates[i].up, (int)n, n, 1);
         judge_relative(t, "activations", set, gates[i].key, y, n);
     }
+    const char *key;
+    json_t *members = json_deep_copy(set), *want;
+    json_object_foreach(members, key, want) {
+        if (strncmp(key, "swiglu_clamp", 12) != 0) continue;
+        memcpy(y, x, n * sizeof *y);
+        th_silu_mul_limited(&o.pass, y, u, (float)atof(key + 12), (int)n, n, 1);
+        judge_relative(t, "activations", set, key, y, n);
+    }
+    json_decref(members);
     for (size_t i = 0; i < n; i++) y[i] = 1;
     th_sigmoid_mul(&o.pass, y, n, x, n, (int)n, 1);
     judge_relative(t, "activations", set, "sigmoid", y, n);

@@ -29,7 +29,8 @@ typedef struct Run {
 static RandomModel kinds(int i) {
     RandomModel m = RANDOM_MODEL;
     m.vocab = 48;
-    static const char *const archs[] = {"llama", "qwen2", "qwen3", "gemma3", "llama", "qwen2moe", "qwen3moe", "olmoe", "bailingmoe2"};
+    static const char *const archs[] = {"llama",    "qwen2", "qwen3",       "gemma3",    "llama",     "qwen2moe",
+                                        "qwen3moe", "olmoe", "bailingmoe2", "deepseek2", "deepseek2", "bailingmoe3"};
     m.arch = archs[i];
     m.biases = i == 1 || i == 5;
     m.qk_norm = i == 2 || i == 3 || i == 6 || i == 8;
@@ -41,9 +42,13 @@ static RandomModel kinds(int i) {
     if (i == 5 || i == 8) m.shared_ff = 32;
     if (i == 8) m.groups = 4, m.dense_lead = 1, m.fused_qkv = m.fused_gate_up = true;
     if (i == 3) m.layers = 7;
+    if (i >= 9) m.latent = 24, m.rope_dims = 8, m.dense_lead = 1, m.groups = 4, m.shared_ff = 32;
+    if (i == 9) m.query_latent = 16;
+    if (i == 10) m.legacy_kv_b = true;
+    if (i == 11) m.latent_every = 2, m.kda_head = 8;
     return m;
 }
-enum { N_KINDS = 9 };
+enum { N_KINDS = 12 };
 
 static void open_file(Run *r, const RandomModel *m) {
     *r = (Run){0};

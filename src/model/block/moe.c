@@ -14,12 +14,12 @@
 enum { FEW_ROWS = 4 };
 
 typedef struct Moe {
-    const Weight *router, *router_bias, *select_bias;
+    const Weight *router, *router_scale, *router_bias, *select_bias;
     const Weight *bundle;             /* {gate, up, down} or {gate_up, down} */
     const Weight *member[MAX_BUNDLE], *scale[MAX_BUNDLE], *bias[MAX_BUNDLE];
     int n_members;                    /* the last one is down */
     Linear shared_gate, shared_up, shared_down;
-    const Weight *shared_inp;
+    const Weight *shared_inp, *shared_inp_scale;
     RouteSpec spec;                   /* bias and K are filled per pass */
     int E, Fe, Fs;
 } Moe;
@@ -30,7 +30,7 @@ static bool bind_member(Moe *m, Binder *b, const char *name, int64_t cols, int64
     int i = m->n_members++;
     int64_t X = b->hp->n_expert;
     return th_bind_experts(b, name, cols, rows, 0, &m->member[i]) &&
-           th_bind_vector(b, name, ".scale", X, 1, WEIGHT_OPTIONAL, &m->scale[i]) &&
+           th_bind_scales(b, name, X, &m->scale[i]) &&
            th_bind_vector(b, name, ".bias", rows, X, WEIGHT_OPTIONAL, &m->bias[i]);
 }
 
@@ -44,7 +44,9 @@ static bool bind_experts(Moe *m, Binder *b) {
 
 static bool bind_shared(Moe *m, const Layer *l, Binder *b) {
     if (m->Fs == 0) return true;
-    if (l->spec.shared_gated && !th_bind_vector(b, "ffn_gate_inp_shexp", ".weight", m->E, 1, 0, &m->shared_inp)) return false;
+    if (l->spec.shared_gated && (!th_bind_vector(b, "ffn_gate_inp_shexp", ".weight", m->E, 1, 0, &m->shared_inp) ||
+                                 !th_bind_scales(b, "ffn_gate_inp_shexp", 1, &m->shared_inp_scale)))
+        return false;
     return th_bind_linear(b, "ffn_gate_shexp", m->E, m->Fs, 0, &m->shared_gate) &&
            th_bind_linear(b, "ffn_up_shexp", m->E, m->Fs, 0, &m->shared_up) &&
            th_bind_linear(b, "ffn_down_shexp", m->Fs, m->E, 0, &m->shared_down);
@@ -59,6 +61,7 @@ static bool moe_bind(void **priv, const Layer *l, Binder *b) {
                           .groups_used = hp->n_groups_used, .norm = hp->expert_norm, .weight_scale = hp->expert_scale};
     int64_t X = hp->n_expert;
     return th_bind_vector(b, "ffn_gate_inp", ".weight", m->E, X, 0, &m->router) &&
+           th_bind_scales(b, "ffn_gate_inp", 1, &m->router_scale) &&
            th_bind_vector(b, "ffn_gate_inp", ".bias", X, 1, WEIGHT_OPTIONAL, &m->router_bias) &&
            th_bind_vector(b, "exp_probs_b", ".bias", X, 1, WEIGHT_OPTIONAL, &m->select_bias) && bind_shared(m, l, b) &&
            bind_experts(m, b);
@@ -122,6 +125,16 @@ static size_t routing_bytes(const Moe *m, int T, int K, int threads) {
            th_scratch_size((size_t)threads * sizeof(uint64_t)) + th_scratch_size(X) + th_scratch_size((X + 1) * sizeof(int));
 }
 
+/* [T][X] */
+static void router_logits(Pass *p, const Moe *m, float *logits, const float *x) {
+    int X = m->spec.X;
+    const float *bias = th_vector(m->router_bias);
+    th_route_logits(p, logits, th_vector(m->router), m->router_scale ? NULL : bias, x, X, m->E, p->T);
+    if (!m->router_scale) return;
+    float scale = th_scale_of(m->router_scale, 0);
+    for (int i = 0; i < p->T * X; i++) logits[i] = bias ? logits[i] * scale + bias[i % X] : logits[i] * scale;
+}
+
 static void route(Pass *p, const Moe *m, Routing *r, const float *x) {
     int X = m->spec.X, T = p->T, threads = th_pool_threads(p->pool), K = count_used(m, p->experts_override);
     size_t pairs = (size_t)T * (size_t)K;
@@ -130,7 +143,7 @@ static void route(Pass *p, const Moe *m, Routing *r, const float *x) {
     r->groups = th_scratch_take(p, th_min_size((size_t)X, pairs) * sizeof(Group));
     size_t mark = th_scratch_mark(p);
     float *logits = th_scratch_f32(p, (size_t)T * (size_t)X);
-    th_route_logits(p, logits, th_vector(m->router), th_vector(m->router_bias), x, X, m->E, T);
+    router_logits(p, m, logits, x);
     RouteJob j = {.spec = m->spec, .logits = logits, .route_bias = p->route_bias, .out = r};
     j.spec.K = K;
     j.spec.bias = th_vector(m->select_bias);
@@ -168,7 +181,7 @@ static void want_ahead(Pass *p, const Moe *m, Routing *r, int n_done, int window
 static void apply_companions(const Moe *m, int member, int expert, float *y, size_t stride, int n) {
     if (!m->scale[member] && !m->bias[member]) return;
     int rows = th_weight_rows(m->member[member]);
-    float scale = m->scale[member] ? th_vector(m->scale[member])[expert] : 1.0f;
+    float scale = th_scale_of(m->scale[member], expert);
     const float *bias = m->bias[member] ? th_vector(m->bias[member]) + (size_t)expert * (size_t)rows : NULL;
     for (int i = 0; i < n; i++, y += stride) {
         if (m->scale[member])
@@ -176,6 +189,13 @@ static void apply_companions(const Moe *m, int member, int expert, float *y, siz
         if (bias)
             for (int r = 0; r < rows; r++) y[r] += bias[r];
     }
+}
+
+static void activate(Pass *p, const Layer *l, bool shared, float *gate, const float *up, int n, size_t stride, int T) {
+    const LayerNumbers *numbers = &l->hp->layer[l->index];
+    float limit = shared ? numbers->shared_clamp : numbers->clamp;
+    if (limit > 0) th_silu_mul_limited(p, gate, up, limit, n, stride, T);
+    else th_act_mul(p, l->spec.act_fn, gate, up, n, stride, T);
 }
 
 /* Product of a member of a pinned bundle with T prepared rows that begin at `row`. */
@@ -251,7 +271,7 @@ static void compute_turn(Pass *p, const Moe *m, const Layer *l, const Routing *r
         input_companions(m, g->expert, h + (size_t)at * width, g->n);
         at += g->n;
     }
-    th_act_mul(p, l->spec.act_fn, h, h + m->Fe, m->Fe, width, at);
+    activate(p, l, false, h, h + m->Fe, m->Fe, width, at);
     Prepared hidden = th_prepared(h, width, m->Fe, at);
     n_jobs = 0;
     for (int i = 0; i < n; i++) {
@@ -361,7 +381,7 @@ static bool run_group(Pass *p, const Moe *m, const Layer *l, const Routing *r, c
     MatJob jobs[MAX_BUNDLE];
     th_jobs_run(p, jobs, input_jobs(p, m, &view, &picked, 0, g->n, h, jobs));
     input_companions(m, g->expert, h, g->n);
-    th_act_mul(p, l->spec.act_fn, h, h + m->Fe, m->Fe, width, g->n);
+    activate(p, l, false, h, h + m->Fe, m->Fe, width, g->n);
     Prepared hidden = th_prepared(h, width, m->Fe, g->n);
     MatJob last = member_job(p, m, &view, down, &hidden, 0, g->n, out, (size_t)m->E);
     th_jobs_run(p, &last, 1);
@@ -408,13 +428,14 @@ static bool run_shared(Pass *p, const Moe *m, const Layer *l, float *sum, const 
     float *gate = th_scratch_f32(p, n), *up = th_scratch_f32(p, n), *open = th_scratch_f32(p, (size_t)p->T);
     bool ok = th_linear_many(p, (float *[]){gate, up}, (const Linear *[]){&m->shared_gate, &m->shared_up}, 2, x, p->T);
     if (ok) {
-        th_act_mul(p, l->spec.act_fn, gate, up, m->Fs, (size_t)m->Fs, p->T);
+        activate(p, l, true, gate, up, m->Fs, (size_t)m->Fs, p->T);
         ok = th_linear(p, sum, &m->shared_down, gate, p->T);
     }
     if (ok && m->shared_inp) {
         th_route_logits(p, open, th_vector(m->shared_inp), NULL, x, 1, m->E, p->T);
+        float scale = th_scale_of(m->shared_inp_scale, 0);
         for (int t = 0; t < p->T; t++)
-            p->k->vec.scale(sum + (size_t)t * (size_t)m->E, 1.0f / (1.0f + expf(-open[t])), m->E);
+            p->k->vec.scale(sum + (size_t)t * (size_t)m->E, 1.0f / (1.0f + expf(-open[t] * scale)), m->E);
     }
     th_scratch_reset(p, mark);
     return ok;
