@@ -23,9 +23,11 @@ static void print_types(Out *out, const ThimbleModelInfo *info) {
 
 static void print_tokenizer(Out *out, const ThimbleModel *m, const ThimbleModelInfo *info) {
     char a[512], b[512], raw[256];
-    out_printf(out, "tokenizer     %s, pre %s, %d ids, BOS %d%s, EOS %d%s\n", shown(info->tokenizer_model, a),
-               shown(info->tokenizer_pre, b), info->n_vocab, info->bos, info->add_bos ? " (added)" : "", info->eos,
-               info->add_eos ? " (added)" : "");
+    out_printf(out, "tokenizer     %s, pre %s", shown(info->tokenizer_model, a), shown(info->tokenizer_pre, b));
+    if (info->n_vocab) out_printf(out, ", %d ids", info->n_vocab);
+    if (info->bos >= 0) out_printf(out, ", BOS %d%s", info->bos, info->add_bos ? " (put in front)" : "");
+    if (info->eos >= 0) out_printf(out, ", EOS %d%s", info->eos, info->add_eos ? " (appended)" : "");
+    out_string(out, "\n");
     out_string(out, "ends with    ");
     for (size_t i = 0; i < info->n_eog; i++) {
         size_t n = thimble_token_text(m, info->eog[i], raw, sizeof raw);

@@ -56,6 +56,7 @@ static int prepare(Run *r) {
         return EXIT_FAILED;
     }
     prompt_say_form(cli, r->model, r->form);
+    prompt_say_ids(cli, r->model, r->text.p ? r->text.p : "", r->text.n, &r->prompt);
     return load_session(cli, r->model, &r->session);
 }
 

@@ -22,6 +22,22 @@ ok "raw text as well" printed "\"prompt_tokens\":${#evil},"
 try 0 run $m --raw "$evil" --special on --temp 0 -n 1 --json
 ok "with --special on it parses" printed "\"prompt_tokens\":10,"
 
+try 0 run $m --raw "<|endoftext|>x" --temp 0 -n 1 -v
+ok "a prompt that begins with BOS text is said" said "text of BOS: it is read as plain text"
+ok "-v shows the ids" said "prompt ids: 60 124 101"
+# A file that wants BOS, and a text that brings it: one is enough.
+python3 tests/cli/make_scripted.py "$tmp/bos.gguf" --add-bos 2>/dev/null
+if [ -f "$tmp/bos.gguf" ]; then
+    try 0 run "$tmp/bos.gguf" --raw x --temp 0 -n 1 -v
+    ok "BOS is put in front" said "prompt ids: 256 120$"
+    try 0 run "$tmp/bos.gguf" --raw "<|endoftext|>x" --special on --temp 0 -n 1 -v
+    ok "once" said "prompt ids: 256 120$"
+    try 0 run "$tmp/bos.gguf" x --temp 0 -n 1 -v
+    ok "in front of a form, too" said "prompt ids: 256 257 117"
+else
+    skip "BOS is put in front" "no python3"
+fi
+
 try 0 tokenize $m a --bos on
 ok "BOS on request" is_out "256 97"
 try 0 tokenize $m a --bos off

@@ -81,7 +81,7 @@ def metadata():
     put('tokenizer.ggml.merges', ARR, struct.pack('<IQ', STR, 1) + string('\u0100 \u0101'))  # never applies
     u32('tokenizer.ggml.bos_token_id', 256)
     u32('tokenizer.ggml.eos_token_id', 258)
-    put('tokenizer.ggml.add_bos_token', BOOL, b'\0')
+    put('tokenizer.ggml.add_bos_token', BOOL, b'\1' if '--add-bos' in sys.argv else b'\0')
     text('tokenizer.chat_template', "{% for m in messages %}{{'<|im_start|>' + m['role'] + '\n' + m['content'] + "
                                     "'<|im_end|>' + '\n'}}{% endfor %}{{'<|im_start|>assistant\n'}}")
     return kv

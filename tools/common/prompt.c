@@ -119,13 +119,37 @@ bool prompt_turn(Cli *cli, ThimbleModel *m, PromptForm form, bool first, const c
                  ThimbleError *e) {
     const ThimbleModelInfo *info = thimble_model_info(m);
     const int special = cli->opt.special == ON ? THIMBLE_TOK_SPECIAL : 0;
-    if (form == PROMPT_RAW)
-        return prompt_tokenize(m, text, n, special | THIMBLE_TOK_NO_EOS | (first ? 0 : THIMBLE_TOK_NO_BOS), ids, e);
+    if (form == PROMPT_RAW) {
+        if (!prompt_tokenize(m, text, n, special | THIMBLE_TOK_NO_EOS | (first ? 0 : THIMBLE_TOK_NO_BOS), ids, e))
+            return false;
+        /* One BOS: the text brought its own. */
+        bool doubled = first && info->add_bos && ids->n > 1 && ids->id[0] == info->bos && ids->id[1] == info->bos;
+        if (doubled) memmove(ids->id, ids->id + 1, --ids->n * sizeof *ids->id);
+        return true;
+    }
     const char *system = cli->opt.system ? cli->opt.system : default_system(m);
-    if (first && info->add_bos && info->bos >= 0 && !ids_append(ids, &info->bos, 1)) return no_memory(e);
+    bool put_bos = first && info->add_bos && info->bos >= 0 && info->bos != thimble_token_find(m, IM_START);
+    if (put_bos && !ids_append(ids, &info->bos, 1)) return no_memory(e);
     if (first && system && *system && !put_chatml(m, "system", system, strlen(system), special, ids, e)) return false;
     return put_chatml(m, "user", text, n, special, ids, e) && put_control(m, IM_START, ids, e) &&
            prompt_tokenize(m, "assistant\n", 10, THIMBLE_TOK_NO_BOS | THIMBLE_TOK_NO_EOS, ids, e);
+}
+
+void prompt_say_ids(Cli *cli, const ThimbleModel *m, const char *text, size_t n, const Ids *ids) {
+    const ThimbleModelInfo *info = thimble_model_info(m);
+    char bos[64];
+    size_t len = info->bos >= 0 ? thimble_token_text(m, info->bos, bos, sizeof bos) : 0;
+    if (len && len <= sizeof bos && len <= n && !memcmp(bos, text, len))
+        term_notice(&cli->term, "the prompt begins with the text of BOS: %s",
+                    cli->opt.special == ON ? "it stands for the one BOS that is put in front"
+                                           : "it is read as plain text");
+    for (size_t at = 0; at < ids->n && cli->opt.verbose;) {
+        char line[512];
+        int used = 0;
+        for (; at < ids->n && used < 480; at++)
+            used += snprintf(line + used, sizeof line - (size_t)used, " %d", ids->id[at]);
+        term_verbose(&cli->term, "prompt ids:%s", line);
+    }
 }
 
 bool prompt_close_answer(ThimbleModel *m, PromptForm form, Ids *ids, ThimbleError *e) {

@@ -23,6 +23,8 @@ void prompt_say_form(Cli *cli, const ThimbleModel *m, PromptForm form);
 /* Appends one turn of the user and the opening of the answer; the first turn also brings BOS and the system message. */
 bool prompt_turn(Cli *cli, ThimbleModel *m, PromptForm form, bool first, const char *text, size_t n, Ids *ids,
                  ThimbleError *e);
+/* Warns of a text that begins with the text of BOS, and with -v shows the ids of a prompt. */
+void prompt_say_ids(Cli *cli, const ThimbleModel *m, const char *text, size_t n, const Ids *ids);
 /* Appends what closes an answer that was not ended by the model itself, before the next turn. */
 bool prompt_close_answer(ThimbleModel *m, PromptForm form, Ids *ids, ThimbleError *e);
 #endif
