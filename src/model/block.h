@@ -22,6 +22,9 @@ typedef struct LayerSpec {
     bool sinks;           /* attn_sinks [H] join the softmax's denominator */
     float attn_scale;     /* 0: 1/sqrt(D) */
     bool head_gate;       /* latent attention: each head's output times sigmoid of its row of attn_gate [E][H] */
+    bool out_gate;        /* attn_q has 2 D rows a head, query then gate: the head's output *= sigmoid(gate) */
+    /* Gated DeltaNet */
+    bool grouped_keys;    /* value head j uses key head j / (heads / key heads), not j % key heads; ssm_ba accordingly */
     /* norms */
     const char *mix_norm, *ffn_norm;           /* NULL: "attn_norm", "ffn_norm" (pre-norms) */
     const char *mix_post_norm, *ffn_post_norm; /* NULL: none (gemma3: "post_attention_norm", "post_ffw_norm") */

@@ -16,11 +16,12 @@ typedef struct Attn {
     AttendSpec spec; /* cache_type is the sequence's */
     int q_rows, k_rows, v_rows;
     int rope;        /* -1: none */
+    bool gated;      /* q gives [H][query D, gate D] */
 } Attn;
 
 static bool bind_projections(Attn *a, int64_t E, Binder *b) {
-    if (th_bind_has(b, "attn_qkv")) return th_bind_linear(b, "attn_qkv", E, a->q_rows + a->k_rows + a->v_rows, 0, &a->qkv);
-    return th_bind_linear(b, "attn_q", E, a->q_rows, 0, &a->q) && th_bind_linear(b, "attn_k", E, a->k_rows, 0, &a->k) &&
+    if (!a->gated && th_bind_has(b, "attn_qkv")) return th_bind_linear(b, "attn_qkv", E, a->q_rows + a->k_rows + a->v_rows, 0, &a->qkv);
+    return th_bind_linear(b, "attn_q", E, a->gated ? 2 * a->q_rows : a->q_rows, 0, &a->q) && th_bind_linear(b, "attn_k", E, a->k_rows, 0, &a->k) &&
            th_bind_linear(b, "attn_v", E, a->v_rows, 0, &a->v);
 }
 
@@ -40,6 +41,9 @@ static bool attn_bind(void **priv, const Layer *l, Binder *b) {
         return th_fail(b->err, THIMBLE_E_FORMAT, "%d query and %d key heads are not an attention", n->H, n->Hk);
     Attn *a = *priv = th_bind_record(b, sizeof *a);
     if (!a) return false;
+    a->gated = l->spec.out_gate;
+    if (a->gated && (hp->D != hp->Dv || n->H * hp->D > 1 << 23))
+        return th_fail(b->err, THIMBLE_E_FORMAT, "gates of %d do not fit heads of %d values", hp->D, hp->Dv);
     a->q_rows = n->H * hp->D, a->k_rows = n->Hk * hp->D, a->v_rows = n->Hk * hp->Dv;
     a->rope = l->spec.rope_off || hp->no_rope || hp->n_rot == 0 ? -1 : l->spec.swa_rope ? 1 : 0;
     a->spec = (AttendSpec){.H = n->H, .Hk = n->Hk, .D = hp->D, .Dv = hp->Dv, .softcap = hp->attn_softcap,
@@ -91,6 +95,7 @@ static uint64_t attn_scratch(const void *priv, const Layer *l, const PassSize *s
     size_t o = (size_t)a->spec.H * (size_t)a->spec.Dv;
     uint64_t bytes = th_scratch_f32_size(T * q) + th_scratch_f32_size(T * k) + th_scratch_f32_size(T * v) +
                      th_scratch_f32_size(T * o) + th_scratch_size(T * sizeof(KvCache));
+    if (a->gated) bytes += th_scratch_f32_size(T * 2 * q);
     uint64_t project = (a->qkv.w ? th_scratch_f32_size(T * (q + k + v)) : 0) + th_prepare_scratch(l->hp->n_embd, size->T);
     uint64_t attend = th_attend_scratch(&a->spec, size->T, size->threads);
     uint64_t output = th_prepare_scratch((int)o, size->T);
@@ -117,6 +122,12 @@ static bool project(Pass *p, const Attn *a, float *q, float *k, float *v, const 
     return ok;
 }
 
+/* both [T][H][query D, gate D] -> q [T][H][D]. */
+static void take_queries(const Attn *a, float *q, const float *both, int T) {
+    size_t D = (size_t)a->spec.D, heads = (size_t)T * (size_t)a->spec.H;
+    for (size_t h = 0; h < heads; h++) memcpy(q + h * D, both + 2 * h * D, D * sizeof *q);
+}
+
 static void norm_and_rotate(Pass *p, const Attn *a, const Layer *l, float *q, float *k) {
     const AttendSpec *s = &a->spec;
     float eps = l->hp->eps;
@@ -140,13 +151,17 @@ static bool attn_forward(Pass *p, const void *priv, const Layer *l, float *y, co
     spec.sinks = th_vector(a->sinks);
     float *q = th_scratch_f32(p, T * (size_t)a->q_rows), *k = th_scratch_f32(p, T * (size_t)a->k_rows);
     float *v = th_scratch_f32(p, T * (size_t)a->v_rows), *o = th_scratch_f32(p, T * (size_t)spec.H * (size_t)spec.Dv);
+    float *both = a->gated ? th_scratch_f32(p, T * 2 * (size_t)a->q_rows) : NULL;
     KvCache *cache = th_scratch_take(p, T * sizeof *cache);
     for (int t = 0; t < p->T; t++) cache[t] = cache_of(&spec, p->rows[t].seq, l->index);
-    bool ok = project(p, a, q, k, v, x);
+    bool ok = project(p, a, both ? both : q, k, v, x);
     if (ok) {
+        if (both) take_queries(a, q, both, p->T);
         norm_and_rotate(p, a, l, q, k);
         th_attend_store(p, &spec, cache, k, v);
         th_attend(p, &spec, cache, o, q);
+        size_t D = (size_t)spec.D;
+        if (both) th_sigmoid_mul(p, o, D, both + D, 2 * D, spec.D, p->T * spec.H);
         ok = th_linear(p, y, &a->out, o, p->T);
     }
     th_scratch_reset(p, mark);
