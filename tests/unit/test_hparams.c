@@ -75,6 +75,20 @@ static LayerSpec spec_of(int il) {
 static void number(const char *name, uint32_t v) { gguf_writer_u32(&r.w, key(name), v); }
 static void real(const char *name, float v) { gguf_writer_f32(&r.w, key(name), v); }
 
+/* ---- which there are ---- */
+
+/* The list is made from the files that are there: a file that got lost would be missed by nobody else. */
+static void architectures(void **state) {
+    (void)state;
+    static const char *const names[] = {"bailingmoe2", "deepseek2",     "gemma3",     "glm4moe",  "gpt-oss",
+                                        "granite",     "granitehybrid", "granitemoe", "lfm2",     "lfm2moe",
+                                        "llama",       "olmoe",         "qwen2",      "qwen2moe", "qwen3",
+                                        "qwen35",      "qwen35moe",     "qwen3moe",   "qwen3next"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!th_arch_find(th_str(names[i]))) fail_msg("%s is not in this build", names[i]);
+    assert_null(th_arch_find(TH_STR("qwen")));
+}
+
 /* ---- refusals ---- */
 
 static void unknown_architecture(void **state) {
@@ -219,9 +233,9 @@ static void glm_defaults(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_architecture), cmocka_unit_test(rotated_weights), cmocka_unit_test(missing_numbers),
-        cmocka_unit_test(pattern_of_windows),   cmocka_unit_test(gemma_scale),     cmocka_unit_test(gptoss_layers),
-        cmocka_unit_test(granite_scales),       cmocka_unit_test(glm_defaults),
+        cmocka_unit_test(architectures),   cmocka_unit_test(unknown_architecture), cmocka_unit_test(rotated_weights),
+        cmocka_unit_test(missing_numbers), cmocka_unit_test(pattern_of_windows),   cmocka_unit_test(gemma_scale),
+        cmocka_unit_test(gptoss_layers),   cmocka_unit_test(granite_scales),       cmocka_unit_test(glm_defaults),
     };
     snprintf(path, sizeof path, "/tmp/thimble-numbers-XXXXXX");
     int fd = mkstemp(path);
