@@ -308,22 +308,21 @@ static bool ready(const Weights *ws, const Weight *w, int part) {
 
 /* A read that failed before anybody needed it is tried once more. */
 static Slot *fetch(Weights *ws, SlotClass *c, const Weight *w, int expert, Err *err) {
-    for (bool again = false;; again = true) {
-        Slot *s = slot_of(c, w, expert);
-        bool known = s != NULL && !again;
-        if (!s) {
-            if (!force_room(ws, c)) {
-                th_fail(err, THIMBLE_E_STATE, "%s: all %d expert slots of its size are in use", w->name, c->n);
-                return NULL;
-            }
-            s = start_read(ws, c, w, expert, false);
+    const Read *failed;
+    bool there;
+    do {
+        int at = w->paging->expert[expert].slot;
+        there = at != NONE;
+        if (!there && !force_room(ws, c)) {
+            th_fail(err, THIMBLE_E_STATE, "%s: all %d expert slots of its size are in use", w->name, c->n);
+            return NULL;
         }
-        const Read *failed = s->state == SLOT_LOADING ? wait_for(ws, c, s) : NULL;
+        Slot *s = there ? &c->slot[at] : start_read(ws, c, w, expert, false);
+        failed = s->state == SLOT_LOADING ? wait_for(ws, c, s) : NULL;
         if (!failed) return s;
-        if (known) continue;
-        th_weights_read_failed(w, failed, err);
-        return NULL;
-    }
+    } while (there); /* after a failure it is not */
+    th_weights_read_failed(w, failed, err);
+    return NULL;
 }
 
 static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {

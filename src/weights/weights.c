@@ -38,7 +38,7 @@ bool th_weights_open(Weights **out, Gguf *g, const Kernels *k, Budget *b, const 
     ws->budget = b;
     ws->options = *o;
     ws->arena = arena;
-    ws->by_tensor = th_arena_array(&ws->arena, g->n_tensors, sizeof *ws->by_tensor, err);
+    ws->by_tensor = th_arena_array(&ws->arena, g->n_tensors, sizeof(Weight *), err);
     ws->maps = th_arena_array(&ws->arena, g->n_shards, sizeof *ws->maps, err);
     if (!ws->by_tensor || !ws->maps) {
         th_weights_close(ws);
