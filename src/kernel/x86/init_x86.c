@@ -13,6 +13,16 @@ static void init_avx2(Kernels *k) {
     k->mat[TYPE_Q4_K] = &th_q4_k_avx2;
     k->mat[TYPE_Q5_K] = &th_q5_k_avx2;
     k->mat[TYPE_Q6_K] = &th_q6_k_avx2;
+    k->mat[TYPE_IQ2_XXS] = &th_iq2_xxs_avx2;
+    k->mat[TYPE_IQ2_XS] = &th_iq2_xs_avx2;
+    k->mat[TYPE_IQ2_S] = &th_iq2_s_avx2;
+    k->mat[TYPE_IQ3_XXS] = &th_iq3_xxs_avx2;
+    k->mat[TYPE_IQ3_S] = &th_iq3_s_avx2;
+    k->mat[TYPE_IQ1_S] = &th_iq1_s_avx2;
+    k->mat[TYPE_IQ1_M] = &th_iq1_m_avx2;
+    k->mat[TYPE_IQ4_XS] = &th_iq4_xs_avx2;
+    k->mat[TYPE_IQ4_NL] = &th_iq4_nl_avx2;
+    k->mat[TYPE_MXFP4] = &th_mxfp4_avx2;
     k->mat[TYPE_F32] = &th_f32_avx2;
     k->mat[TYPE_F16] = &th_f16_avx2;
     k->mat[TYPE_BF16] = &th_bf16_avx2;
@@ -33,6 +43,16 @@ static void init_avxvnni(Kernels *k) {
     k->mat[TYPE_Q4_K] = &th_q4_k_avxvnni;
     k->mat[TYPE_Q5_K] = &th_q5_k_avxvnni;
     k->mat[TYPE_Q6_K] = &th_q6_k_avxvnni;
+    k->mat[TYPE_IQ2_XXS] = &th_iq2_xxs_avxvnni;
+    k->mat[TYPE_IQ2_XS] = &th_iq2_xs_avxvnni;
+    k->mat[TYPE_IQ2_S] = &th_iq2_s_avxvnni;
+    k->mat[TYPE_IQ3_XXS] = &th_iq3_xxs_avxvnni;
+    k->mat[TYPE_IQ3_S] = &th_iq3_s_avxvnni;
+    k->mat[TYPE_IQ1_S] = &th_iq1_s_avxvnni;
+    k->mat[TYPE_IQ1_M] = &th_iq1_m_avxvnni;
+    k->mat[TYPE_IQ4_XS] = &th_iq4_xs_avxvnni;
+    k->mat[TYPE_IQ4_NL] = &th_iq4_nl_avxvnni;
+    k->mat[TYPE_MXFP4] = &th_mxfp4_avxvnni;
 }
 
 static void init_avx512(Kernels *k) {
@@ -56,6 +76,16 @@ static void init_avx512vnni(Kernels *k) {
     k->mat[TYPE_Q4_K] = &th_q4_k_avx512vnni;
     k->mat[TYPE_Q5_K] = &th_q5_k_avx512vnni;
     k->mat[TYPE_Q6_K] = &th_q6_k_avx512vnni;
+    k->mat[TYPE_IQ2_XXS] = &th_iq2_xxs_avx512vnni;
+    k->mat[TYPE_IQ2_XS] = &th_iq2_xs_avx512vnni;
+    k->mat[TYPE_IQ2_S] = &th_iq2_s_avx512vnni;
+    k->mat[TYPE_IQ3_XXS] = &th_iq3_xxs_avx512vnni;
+    k->mat[TYPE_IQ3_S] = &th_iq3_s_avx512vnni;
+    k->mat[TYPE_IQ1_S] = &th_iq1_s_avx512vnni;
+    k->mat[TYPE_IQ1_M] = &th_iq1_m_avx512vnni;
+    k->mat[TYPE_IQ4_XS] = &th_iq4_xs_avx512vnni;
+    k->mat[TYPE_IQ4_NL] = &th_iq4_nl_avx512vnni;
+    k->mat[TYPE_MXFP4] = &th_mxfp4_avx512vnni;
 }
 
 void th_kernels_init_x86(Kernels *k, unsigned isa) {

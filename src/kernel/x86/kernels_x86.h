@@ -13,6 +13,13 @@ extern const MatKernel th_q4_0_avx512vnni, th_q4_1_avx512vnni, th_q5_0_avx512vnn
 extern const MatKernel th_q2_k_avx512vnni, th_q3_k_avx512vnni, th_q4_k_avx512vnni, th_q5_k_avx512vnni,
     th_q6_k_avx512vnni;
 
+extern const MatKernel th_iq2_xxs_avx2, th_iq2_xs_avx2, th_iq2_s_avx2, th_iq3_xxs_avx2, th_iq3_s_avx2, th_iq1_s_avx2,
+    th_iq1_m_avx2, th_iq4_xs_avx2, th_iq4_nl_avx2, th_mxfp4_avx2;
+extern const MatKernel th_iq2_xxs_avxvnni, th_iq2_xs_avxvnni, th_iq2_s_avxvnni, th_iq3_xxs_avxvnni, th_iq3_s_avxvnni,
+    th_iq1_s_avxvnni, th_iq1_m_avxvnni, th_iq4_xs_avxvnni, th_iq4_nl_avxvnni, th_mxfp4_avxvnni;
+extern const MatKernel th_iq2_xxs_avx512vnni, th_iq2_xs_avx512vnni, th_iq2_s_avx512vnni, th_iq3_xxs_avx512vnni,
+    th_iq3_s_avx512vnni, th_iq1_s_avx512vnni, th_iq1_m_avx512vnni, th_iq4_xs_avx512vnni, th_iq4_nl_avx512vnni,
+    th_mxfp4_avx512vnni;
 extern const MatKernel th_f32_avx2, th_f16_avx2, th_bf16_avx2, th_f32_avx512, th_f16_avx512, th_bf16_avx512;
 extern const VecKernel th_vec_avx2, th_vec_avx512;
 extern const AttnKernel th_attn_avx2, th_attn_avx512;

@@ -7,24 +7,7 @@
  *   Q5_K  31*127*2 =  7874, 4 steps: 31496
  *   Q6_K  63*127*2 = 16002, 2 steps: 32004 */
 #include "kernel/x86/kernels_x86.h"
-#include "kernel/x86/kq_panel_avx2.h"
-
-/* Pairs of products are added in 16 bits as long as they fit, then widened and scaled at once. */
-TH_INLINE void sum_pairs(__m256i n[4], const KqPanel *p, int groups, int run, const char *x, size_t x_stride, int nt) {
-    TH_UNROLL for (int t = 0; t < nt; t++) n[t] = _mm256_setzero_si256();
-    for (int k0 = 0; k0 < STEPS; k0 += run) {
-        __m256i sum[4];
-        TH_UNROLL for (int t = 0; t < nt; t++) sum[t] = _mm256_setzero_si256();
-        TH_UNROLL for (int k = 0; k < run; k++) {
-            TH_UNROLL for (int t = 0; t < nt; t++) {
-                __m256i v = broadcast32(x + (size_t)t * x_stride + 4 * (size_t)(k0 + k));
-                sum[t] = in_order(_mm256_add_epi16(sum[t], _mm256_maddubs_epi16(p->q[k0 + k], v)));
-            }
-        }
-        TH_UNROLL for (int t = 0; t < nt; t++) n[t] =
-            _mm256_add_epi32(n[t], _mm256_madd_epi16(sum[t], p->scale[k0 * groups / STEPS]));
-    }
-}
+#include "kernel/x86/sum_avx2.h"
 
 static const KqShape q2_k = {84, 16, 4, 0, unpack_q2_k, sum_pairs};
 static void q2_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {

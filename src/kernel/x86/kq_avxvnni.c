@@ -1,31 +1,7 @@
 /* kq_avxvnni.c: K-quants with AVX-VNNI (kq_panel_avx2.h): vpdpbusd adds four products to 32 bits and never saturates.
  */
 #include "kernel/x86/kernels_x86.h"
-#include "kernel/x86/kq_panel_avx2.h"
-
-/* Each token takes turns between two sums (one token alone, four): vpdpbusd takes four cycles and two can begin in
- * each. */
-TH_INLINE void sum_dot(__m256i n[4], const KqPanel *p, int groups, int run, const char *x, size_t x_stride, int nt) {
-    const int ways = nt == 1 ? 4 : 2, steps = STEPS / groups;
-    (void)run;
-    TH_UNROLL for (int t = 0; t < nt; t++) n[t] = _mm256_setzero_si256();
-    for (int g = 0; g < groups; g++) {
-        __m256i sum[8];
-        TH_UNROLL for (int i = 0; i < nt * ways; i++) sum[i] = _mm256_setzero_si256();
-        TH_UNROLL for (int k = 0; k < steps; k++) {
-            TH_UNROLL for (int t = 0; t < nt; t++) {
-                __m256i v = broadcast32(x + (size_t)t * x_stride + 4 * (size_t)(g * steps + k)), *s = sum + t * ways;
-                s[k % ways] = _mm256_dpbusd_avx_epi32(s[k % ways], p->q[g * steps + k], v);
-            }
-        }
-        __m256i scale = _mm256_srai_epi32(p->scale[g], 16);
-        TH_UNROLL for (int t = 0; t < nt; t++) {
-            __m256i all = _mm256_add_epi32(sum[ways * t], sum[ways * t + 1]);
-            if (ways == 4) all = _mm256_add_epi32(all, _mm256_add_epi32(sum[2], sum[3]));
-            n[t] = _mm256_add_epi32(n[t], _mm256_mullo_epi32(all, scale));
-        }
-    }
-}
+#include "kernel/x86/sum_avxvnni.h"
 
 static const KqShape q2_k = {84, 16, 4, 0, unpack_q2_k, sum_dot};
 static void q2_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {

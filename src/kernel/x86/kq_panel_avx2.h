@@ -25,11 +25,20 @@ typedef struct KqShape {
     size_t block_bytes;
     int groups;     /* scales per super-block */
     int run;        /* steps whose sums fit in 16 bits, for those who add there */
-    int offset_log; /* log2 of the offset of a signed code; 0: unsigned with a minimum */
+    int offset_log; /* log2 of the offset of a signed code; 0: unsigned with a minimum; -1: the code keeps its sign */
     void (*unpack)(KqPanel *p, const Rows8 *r, size_t at);
     /* n[t] = sum_g scale_g * sum(code * x), for nt tokens from x on */
     void (*sum)(__m256i n[4], const KqPanel *p, int groups, int run, const char *x, size_t x_stride, int nt);
 } KqShape;
+
+TH_INLINE void add_minima(__m256i m[4], const KqPanel *p, ActView a, int nt) {
+    TH_UNROLL for (int h = 0; h < 8; h++) {
+        TH_UNROLL for (int t = 0; t < nt; t++) {
+            const char *sum16 = a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)h;
+            m[t] = _mm256_add_epi32(m[t], _mm256_madd_epi16(p->min[h], broadcast32(sum16)));
+        }
+    }
+}
 
 /* nt tokens of one super-block: y[t] = fma(.., y[t]) for the panel's rows. */
 TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t y_stride, __m256i rows, bool first,
@@ -37,18 +46,13 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
     __m256i n[4], m[4];
     TH_UNROLL for (int t = 0; t < nt; t++) m[t] = _mm256_setzero_si256();
     s.sum(n, p, s.groups, s.run, a.x + a.q_at, a.stride, nt);
-    TH_UNROLL for (int h = 0; h < 8; h++) {
-        TH_UNROLL for (int t = 0; t < nt; t++) {
-            const char *sum16 = a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)h;
-            m[t] = _mm256_add_epi32(m[t], _mm256_madd_epi16(p->min[h], broadcast32(sum16)));
-        }
-    }
+    if (s.offset_log >= 0) add_minima(m, p, a, nt);
     TH_UNROLL for (int t = 0; t < nt; t++) {
         __m256 dx = _mm256_castsi256_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at));
         float *out = y + (size_t)t * y_stride;
         __m256 acc = first ? _mm256_setzero_ps() : _mm256_maskload_ps(out, rows);
         if (s.offset_log) {
-            n[t] = _mm256_sub_epi32(n[t], _mm256_slli_epi32(m[t], s.offset_log));
+            if (s.offset_log > 0) n[t] = _mm256_sub_epi32(n[t], _mm256_slli_epi32(m[t], s.offset_log));
             acc = _mm256_fmadd_ps(_mm256_mul_ps(p->d, dx), _mm256_cvtepi32_ps(n[t]), acc);
         } else {
             __m256 high = _mm256_mul_ps(p->d, _mm256_cvtepi32_ps(n[t]));

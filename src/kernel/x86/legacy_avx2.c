@@ -4,27 +4,9 @@
  * pairs fit in 16 bits (32767), activations being at most 127: 4 bits   15*127*2 =  3810, 8 steps: 30480 5 bits
  * 31*127*2 =  7874, 4 steps: 31496 8 bits  128*127*2 = 32512, 1 step */
 #include "kernel/x86/kernels_x86.h"
-#include "kernel/x86/legacy_panel_avx2.h"
+#include "kernel/x86/sum_avx2.h"
 
-/* Pairs of products are added in 16 bits as long as they fit. */
-TH_INLINE void sum_pairs(__m256i n[4], const __m256i q[8], int run, const char *x, size_t x_stride, int nt) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    for (int k0 = 0; k0 < 8; k0 += run) {
-        __m256i sum[4], size = _mm256_abs_epi8(q[k0]);
-        TH_UNROLL for (int t = 0; t < nt; t++) sum[t] = _mm256_setzero_si256();
-        TH_UNROLL for (int k = k0; k < k0 + run; k++) {
-            TH_UNROLL for (int t = 0; t < nt; t++) {
-                __m256i v = broadcast32(x + (size_t)t * x_stride + 4 * (size_t)k);
-                __m256i pairs =
-                    run == 1 ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(v, q[k])) : _mm256_maddubs_epi16(q[k], v);
-                sum[t] = run == 1 ? pairs : in_order(_mm256_add_epi16(sum[t], pairs));
-            }
-        }
-        TH_UNROLL for (int t = 0; t < nt; t++) n[t] = _mm256_add_epi32(n[t], _mm256_madd_epi16(sum[t], ones));
-    }
-}
-
-static const LegacyShape q4_0 = {18, 8, 8, false, unpack_q4_0, sum_pairs};
+static const LegacyShape q4_0 = {18, 8, 8, false, unpack_q4_0, block_pairs};
 static void q4_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q4_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -34,7 +16,7 @@ static void q4_0_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q4_0_avx2 = {ACT_Q8_0, q4_0_row1, q4_0_rows, "legacy_avx2"};
 
-static const LegacyShape q4_1 = {20, 0, 8, true, unpack_q4_1, sum_pairs};
+static const LegacyShape q4_1 = {20, 0, 8, true, unpack_q4_1, block_pairs};
 static void q4_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q4_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -44,7 +26,7 @@ static void q4_1_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q4_1_avx2 = {ACT_Q8_0, q4_1_row1, q4_1_rows, "legacy_avx2"};
 
-static const LegacyShape q5_0 = {22, 16, 4, false, unpack_q5_0, sum_pairs};
+static const LegacyShape q5_0 = {22, 16, 4, false, unpack_q5_0, block_pairs};
 static void q5_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q5_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -54,7 +36,7 @@ static void q5_0_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q5_0_avx2 = {ACT_Q8_0, q5_0_row1, q5_0_rows, "legacy_avx2"};
 
-static const LegacyShape q5_1 = {24, 0, 4, true, unpack_q5_1, sum_pairs};
+static const LegacyShape q5_1 = {24, 0, 4, true, unpack_q5_1, block_pairs};
 static void q5_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q5_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -64,7 +46,7 @@ static void q5_1_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q5_1_avx2 = {ACT_Q8_0, q5_1_row1, q5_1_rows, "legacy_avx2"};
 
-static const LegacyShape q8_0 = {34, 0, 1, false, unpack_q8_0, sum_pairs};
+static const LegacyShape q8_0 = {34, 0, 1, false, unpack_q8_0, block_pairs};
 static void q8_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q8_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }

@@ -1,5 +1,5 @@
 /* legacy_panel_avx2.h: blocks of 32 weights in registers of 256 bits: panels of 8 rows (tile_avx2.h), eight blocks at a
- * time, words turned as they lie (legacy_avx512vnni.c says why).
+ * time, words turned as they lie (legacy_panel_avx512vnni.h says why).
  *
  * Codes of 4 and 5 bits are unsigned in the panel; the sum of a block's activations, from the prepared row, takes the
  * offset away again: n = sum(code * x) - offset * s. How products are added up is left to the file that includes this
@@ -68,7 +68,10 @@ TH_INLINE void legacy_tokens(const LegacyPanel *p, LegacyShape s, ActView a, flo
 
 /* The words of eight blocks of eight rows. */
 TH_INLINE void turn_words(__m256i *word, const Rows8 *r, size_t at, size_t n_words) {
-    TH_UNROLL for (size_t i = 0; i < n_words; i += 4) turn4(word + i, r, at + 4 * i);
+    TH_UNROLL for (size_t i = 0; i < n_words; i += 4) {
+        size_t k = i + 4 <= n_words ? i : n_words - 4; /* the last four again rather than beyond the end */
+        turn4(word + k, r, at + 4 * k);
+    }
 }
 
 /* Fewer than eight blocks are left: copy them, since a whole group would be read beyond the row. */
@@ -80,7 +83,7 @@ static void turn_tail(__m256i *word, const Rows8 *r, size_t at, size_t bytes, si
         memcpy(copy[i], r->p[i] + at, bytes);
         c.p[i] = copy[i];
     }
-    for (size_t i = 0; i < n_words; i += 4) turn4(word + i, &c, 4 * i);
+    turn_words(word, &c, 0, n_words);
 }
 
 TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void *w, size_t stride, const void *x,
