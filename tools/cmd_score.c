@@ -79,13 +79,6 @@ static int prepare(Score *sc) {
     return load_session(cli, sc->model, &sc->session);
 }
 
-static void put_pair(Score *sc, int32_t id, double lp) {
-    json_open(&sc->json, '[');
-    json_int(&sc->json, id);
-    json_exact(&sc->json, lp);
-    json_close(&sc->json);
-}
-
 static void put_step(Score *sc, size_t at, const float *logits, size_t n, double total) {
     Json *j = &sc->json;
     json_open(j, '{');
@@ -97,10 +90,10 @@ static void put_step(Score *sc, size_t at, const float *logits, size_t n, double
     json_open(j, '[');
     if (sc->cli->opt.top == TOP_ALL) {
         for (size_t i = 0; i < n && !out_lost(&sc->cli->out); i++)
-            put_pair(sc, (int32_t)i, logprob_of(logits, n, total, (int32_t)i));
+            json_pair(j, (int32_t)i, logprob_of(logits, n, total, (int32_t)i));
     } else {
         logprob_top(logits, n, sc->n_top, &sc->top);
-        for (size_t i = 0; i < sc->top.n; i++) put_pair(sc, sc->top.id[i], logprob_of(logits, n, total, sc->top.id[i]));
+        for (size_t i = 0; i < sc->top.n; i++) json_pair(j, sc->top.id[i], logprob_of(logits, n, total, sc->top.id[i]));
     }
     json_close(j);
     json_close(j);

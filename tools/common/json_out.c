@@ -98,6 +98,14 @@ void json_exact(Json *j, double v) {
     out_printf(j->out, "%.9g", v);
 }
 
+void json_pair(Json *j, int64_t id, double v) {
+    separate(j);
+    if (isfinite(v))
+        out_printf(j->out, "[%" PRId64 ",%.9g]", id, v);
+    else
+        out_printf(j->out, "[%" PRId64 ",null]", id);
+}
+
 void json_bool(Json *j, bool v) {
     separate(j);
     out_string(j->out, v ? "true" : "false");

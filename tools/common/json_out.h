@@ -27,6 +27,8 @@ void json_int(Json *j, int64_t v);
 void json_size(Json *j, uint64_t v);
 void json_real(Json *j, double v);  /* 6 digits */
 void json_exact(Json *j, double v); /* %.9g: two different floats never print alike */
+/* [id, value] with value as json_exact: the one form that is written by the million. */
+void json_pair(Json *j, int64_t id, double v);
 void json_bool(Json *j, bool v);
 void json_null(Json *j);
 /* Key and value at once. */
