@@ -55,6 +55,8 @@ def check_logprobs(model, data, budget):
     for prompt in data["prompts"]:
         ids = prompt["ids"] + prompt["greedy"]["tokens"]
         score = thimble("score", model, "--tokens", ",".join(map(str, ids)), "--json", "--top", "20", "-c", "512", *budget)
+        memory = score["stats"]["memory"]
+        verdict(memory["peak_rss"] <= memory["budget"], f"{prompt['name']}: peak {memory} above the budget")
         for i, exact in enumerate(prompt["exact"]["steps"]):
             top = score["steps"][len(prompt["ids"]) - 1 + i]["top"]
             ours, theirs = dict(map(tuple, top)), dict(map(tuple, exact["top"]))

@@ -1,0 +1,70 @@
+# faults.sh: kinds of fault that other engines had and that only show in a whole run: split sets (B10), offsets beyond 4 GiB
+# (B12), no second copy of weights (B49), no instruction the processor lacks (B57), speed that hides wrong reads (B76).
+. tests/common/tap.sh
+dense=tests/golden/qwen3.gguf moe=tests/golden/qwen3moe.gguf
+rewrite="python3 tests/cli/rewrite_gguf.py"
+steps() { "$THIMBLE" score "$@" --tokens 5,17,3,25,9,9,40 --json --top all -q 2>"$err" | sed 's/,"stats":.*//'; }
+same_steps() { steps "$1" >"$tmp/got" && [ -s "$tmp/got" ] && cmp -s "$tmp/want" "$tmp/got"; }
+
+if command -v python3 >/dev/null; then
+    for model in $dense $moe; do
+        steps $model >"$tmp/want"
+        mkdir -p "$tmp/set"
+        $rewrite $model "$tmp/set/part" --split 3
+        for k in 1 2 3; do ok "B10 $model: any shard opens the set ($k)" same_steps "$tmp/set/part-0000$k-of-00003.gguf"; done
+        ok "B10 $model: so does the folder" same_steps "$tmp/set"
+        rm "$tmp/set/part-00003-of-00003.gguf"
+        try 5 score "$tmp/set/part-00001-of-00003.gguf" --tokens 1
+        ok "B10 the missing shard is named" said "part-00003-of-00003.gguf"
+        rm -rf "$tmp/set"
+        $rewrite $model "$tmp/far.gguf" --gap 6442450944
+        if [ "$(stat -c %s "$tmp/far.gguf" 2>/dev/null || echo 0)" -gt 6442450944 ]; then
+            ok "B12 $model: tensors beyond 6 GiB, resident" same_steps "$tmp/far.gguf"
+            for home in mapped stream paged; do
+                steps "$tmp/far.gguf" --home $home >"$tmp/got"
+                ok "B12 $model: tensors beyond 6 GiB, $home" cmp -s "$tmp/want" "$tmp/got"
+            done
+        else skip "B12 $model" "no sparse files here"; fi
+        rm -f "$tmp/far.gguf"
+    done
+    # Two exchanged experts must show in the numbers, whatever home they are read from.
+    $rewrite $moe "$tmp/swapped.gguf" --swap blk.0.ffn_down_exps.weight 0 1
+    $rewrite $moe "$tmp/again.gguf" --swap blk.0.ffn_down_exps.weight 1 1
+    steps $moe >"$tmp/want"
+    ok "B76 a faithful copy gives the same numbers" same_steps "$tmp/again.gguf"
+    steps "$tmp/swapped.gguf" >"$tmp/want2"
+    ok "B76 two exchanged experts do not" sh -c "! cmp -s '$tmp/want' '$tmp/want2'"
+    for home in stream paged; do
+        steps "$tmp/swapped.gguf" --home $home >"$tmp/got"
+        ok "B76 and every home reads the exchanged ones ($home)" cmp -s "$tmp/want2" "$tmp/got"
+    done
+else skip "B10, B12, B76" "no python3"; fi
+
+try 0 info $moe
+ok "B76 the kernel of each type is named" grep -qE '_(c|avx2|avxvnni|avx512|avx512vnni|neon|dotprod)$' "$out"
+try 0 info $moe --isa c
+ok "B76 a fallback to plain C is said" printed "_c$"
+
+# A model three times the budget, in a type that could be repacked: the peak stays below the budget.
+synth=$shared/tools/synth_gguf.py
+if [ -f $synth ] && /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+    for mix in q4_0 q4_k; do
+        $synth --preset smol-135m --mix $mix -o "$tmp/smol.gguf" >/dev/null 2>&1
+        size=$(stat -c %s "$tmp/smol.gguf")
+        budget=$((size / 2))
+        "$THIMBLE" score "$tmp/smol.gguf" --tokens 1,2,3 --ram $budget -c 64 --json >"$out" 2>"$err"
+        code=$?
+        peak=$(sed -n 's/.*"peak_rss":\([0-9]*\).*/\1/p' "$out")
+        ok "B49 $mix: $size bytes run in $budget" [ "$code" -eq 0 ]
+        ok "B49 $mix: peak ${peak:-none} is below the budget" [ "${peak:-999999999}" -le $budget ]
+        rm -f "$tmp/smol.gguf"
+    done
+else skip "B49 a model larger than its budget" "no ../shared/tools or no numpy"; fi
+
+# Objects without an instruction set in their name hold no instruction beyond the baseline.
+if command -v objdump >/dev/null && [ "$(uname -m)" = x86_64 ] && [ -d "${BUILD:-build}/src" ] && [ -z "$SAN" ]; then
+    found=$(find "${BUILD:-build}/src" -name '*.o' | grep -vE '_(avx2|avxvnni|avx512|avx512vnni)\.o$' |
+        xargs objdump -d --no-show-raw-insn 2>/dev/null | grep -cE '%[yz]mm|\bv[a-z0-9]+ps\b|\bvfmadd')
+    ok "B57 no AVX outside the files that are named for it" [ "$found" = 0 ]
+else skip "B57 baseline objects" "no objdump or no x86-64 build here"; fi
+echo "1..$n_tests"
