@@ -63,12 +63,10 @@ typedef struct AttnKernel {
 } AttnKernel;
 
 /* Recurrent memories. A head's memory is a matrix of keys x values, cut into blocks of at most SCAN_COLS value columns:
- * s [keys][cols], contiguous. Columns do not know of each other: every sum runs over keys, ascending, from +0, each step
- * one fma, so no instruction set needs a horizontal sum and all of them agree in every bit. Per token, for each column:
- *     r    = sum_i s[i] * (a[i] * k[i])          what the decayed memory answers for k (`add`: 0)
- *     d    = beta * (v - r)
- *     s[i] = fma(k[i], d, a[i] * s[i])
- *     o    = sum_i s[i] * q[i] */
+ * s [keys][cols], contiguous. Columns do not know of each other: every sum runs over keys, ascending, from +0, each
+ * step one fma, so no instruction set needs a horizontal sum and all of them agree in every bit. Per token, for each
+ * column: r    = sum_i s[i] * (a[i] * k[i])          what the decayed memory answers for k (`add`: 0) d    = beta * (v
+ * - r) s[i] = fma(k[i], d, a[i] * s[i]) o    = sum_i s[i] * q[i] */
 enum { SCAN_COLS = 32 };
 typedef struct ScanJob {
     float *s;

@@ -17,7 +17,8 @@ static bool check_kernel(const Binder *b, const Weight *w) {
     const TypeInfo *type = th_weight_type(w);
     const MatKernel *kernel = b->kernels->mat[type->id];
     if (!kernel)
-        return th_fail(b->err, THIMBLE_E_UNSUPPORTED, "%s: no products with weights of type %s", th_weight_name(w), type->name);
+        return th_fail(b->err, THIMBLE_E_UNSUPPORTED, "%s: no products with weights of type %s", th_weight_name(w),
+                       type->name);
     int unit = kernel->act == ACT_Q8_K ? 256 : kernel->act == ACT_Q8_0 ? 32 : 1;
     if (th_weight_cols(w) % unit != 0)
         return th_fail(b->err, THIMBLE_E_UNSUPPORTED, "%s: rows of %d weights of type %s are not whole blocks of %d",
@@ -52,8 +53,8 @@ bool th_bind_heads(Binder *b, const char *name, int64_t cols, int64_t H, int64_t
     char full[MAX_NAME];
     *l = (Linear){0};
     full_name(b, name, ".weight", full);
-    if (!th_weights_find(b->ws, full, (Shape){cols, H * per_head, 1}, WEIGHT_FLAT, &l->w, b->err) || !check_kernel(b, l->w) ||
-        !th_bind_vector(b, name, ".bias", H * per_head, 1, WEIGHT_OPTIONAL, &l->bias))
+    if (!th_weights_find(b->ws, full, (Shape){cols, H * per_head, 1}, WEIGHT_FLAT, &l->w, b->err) ||
+        !check_kernel(b, l->w) || !th_bind_vector(b, name, ".bias", H * per_head, 1, WEIGHT_OPTIONAL, &l->bias))
         return false;
     return th_bind_scales(b, name, H, &l->scale);
 }
@@ -63,13 +64,14 @@ bool th_bind_scales(Binder *b, const char *name, int64_t n, const Weight **out) 
     if (!*out) return true;
     int64_t values = (int64_t)th_weight_cols(*out) * th_weight_rows(*out);
     return values == 1 || values == n ||
-           th_fail(b->err, THIMBLE_E_FORMAT, "%s: %lld scales for %lld matrices", th_weight_name(*out), (long long)values,
-                   (long long)n);
+           th_fail(b->err, THIMBLE_E_FORMAT, "%s: %lld scales for %lld matrices", th_weight_name(*out),
+                   (long long)values, (long long)n);
 }
 
 bool th_bind_cache(const Binder *b, int n) {
     return b->cache_type != THIMBLE_CACHE_Q8_0 || n % 32 == 0 ||
-           th_fail(b->err, THIMBLE_E_UNSUPPORTED, "a q8_0 cache needs rows of a multiple of 32 values; this model's have %d", n);
+           th_fail(b->err, THIMBLE_E_UNSUPPORTED,
+                   "a q8_0 cache needs rows of a multiple of 32 values; this model's have %d", n);
 }
 
 bool th_bind_experts(Binder *b, const char *name, int64_t cols, int64_t rows, int flags, const Weight **out) {

@@ -24,7 +24,7 @@ typedef struct LayerSpec {
     bool head_gate;       /* latent attention: each head's output times sigmoid of its row of attn_gate [E][H] */
     bool out_gate;        /* attn_q has 2 D rows a head, query then gate: the head's output *= sigmoid(gate) */
     /* Gated DeltaNet */
-    bool grouped_keys;    /* value head j uses key head j / (heads / key heads), not j % key heads; ssm_ba accordingly */
+    bool grouped_keys; /* value head j uses key head j / (heads / key heads), not j % key heads; ssm_ba accordingly */
     /* norms */
     const char *mix_norm, *ffn_norm;           /* NULL: "attn_norm", "ffn_norm" (pre-norms) */
     const char *mix_post_norm, *ffn_post_norm; /* NULL: none (gemma3: "post_attention_norm", "post_ffw_norm") */
@@ -79,7 +79,7 @@ struct Layer {
 
 #include "block_list.h" /* th_block_attn, ...: one for each file of block/, listed by the Makefile */
 
-/* ---- bind.c: taking tensors by their short name ("attn_q": "blk.<layer>.attn_q.weight") ----------------------------- */
+/* ---- bind.c: taking tensors by their short name ("attn_q": "blk.<layer>.attn_q.weight") ------------------------- */
 
 /* A matrix cols -> rows with its companions; checks shape, and that a kernel serves its type. flags: WEIGHT_OPTIONAL
  * leaves l->w NULL; WEIGHT_EMBED is passed on. */

@@ -3,8 +3,9 @@
  *   budget = metadata + reserve + KV (all sessions) + scratch + weights
  *
  * The floor has batch 1, the context asked for (512 if none was) and the least the weights need. What is above it goes
- * first to keeping weights in memory; a longer context (when none was asked for) and a larger batch take what that leaves,
- * or else a fixed share, so that neither starves the other. Everything is computed from shapes; nothing is taken. */
+ * first to keeping weights in memory; a longer context (when none was asked for) and a larger batch take what that
+ * leaves, or else a fixed share, so that neither starves the other. Everything is computed from shapes; nothing is
+ * taken. */
 #include "model/model.h"
 #include "os/vm.h"
 

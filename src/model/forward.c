@@ -1,7 +1,8 @@
 /* forward.c: THE loop: every architecture, prefill and decode, one session or several.
  *
- * A layer is a mixing block and a feed-forward block, each between norms and added to the stream. Nothing here knows what
- * a block does; if an architecture seems to need a change here, the Block interface is wrong and is fixed for all. */
+ * A layer is a mixing block and a feed-forward block, each between norms and added to the stream. Nothing here knows
+ * what a block does; if an architecture seems to need a change here, the Block interface is wrong and is fixed for all.
+ */
 #include "model/model.h"
 
 static Pass start_pass(Model *m, const PassRow *rows, int T, Err *err) {
@@ -12,13 +13,15 @@ static Pass start_pass(Model *m, const PassRow *rows, int T, Err *err) {
 }
 
 static bool check_rows(const Model *m, const PassRow *rows, int T, Err *err) {
-    if (T < 1 || T > m->batch) return th_fail(err, THIMBLE_E_ARG, "%d rows do not fit a pass of at most %d", T, m->batch);
+    if (T < 1 || T > m->batch)
+        return th_fail(err, THIMBLE_E_ARG, "%d rows do not fit a pass of at most %d", T, m->batch);
     for (int t = 0; t < T; t++) {
         const SeqState *s = rows[t].seq;
         bool follows = t > 0 && rows[t - 1].seq == s;
         int expected = follows ? rows[t - 1].position + 1 : s->length;
         if (!th_state_intact(s))
-            return th_fail(err, THIMBLE_E_STATE, "a failed pass spoilt the memory of this sequence; it has to start anew");
+            return th_fail(err, THIMBLE_E_STATE,
+                           "a failed pass spoilt the memory of this sequence; it has to start anew");
         if (rows[t].token < 0 || rows[t].token >= m->hp.n_vocab)
             return th_fail(err, THIMBLE_E_ARG, "token %d is not in 0..%d", rows[t].token, m->hp.n_vocab - 1);
         if (rows[t].position != expected || expected >= s->context)
@@ -64,7 +67,8 @@ bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err 
         p.rope_cs[i] = th_rope_table(&p, &m->rope[i]);
     }
     for (int t = 0; t < T; t++) /* memory is overwritten even if the pass fails later */
-        if (t + 1 == T || rows[t + 1].seq != rows[t].seq) th_state_begin(rows[t].seq, rows[t].position + 1 - rows[t].seq->length);
+        if (t + 1 == T || rows[t + 1].seq != rows[t].seq)
+            th_state_begin(rows[t].seq, rows[t].position + 1 - rows[t].seq->length);
     bool ok = run_layers(m, &p, x, h, y);
     for (int t = 0; t < T && ok; t++) rows[t].seq->length = rows[t].position + 1;
     m->moved += p.moved;

@@ -35,7 +35,8 @@ bool th_hparams_real(const Hparams *hp, const Gguf *g, const char *key, double m
     return true;
 }
 
-static bool read_double(const Hparams *hp, const Gguf *g, const char *key, double min, double max, double *out, Err *err) {
+static bool read_double(const Hparams *hp, const Gguf *g, const char *key, double min, double max, double *out,
+                        Err *err) {
     char name[MAX_KEY];
     return th_gguf_get_real(g, full_key(hp, key, name), min, max, out, err);
 }
@@ -55,7 +56,7 @@ bool th_hparams_need(const Hparams *hp, const Gguf *g, const char *key, Err *err
     return th_fail(err, THIMBLE_E_FORMAT, "%s.%s is missing", hp->prefix, key);
 }
 
-/* ---- the architecture --------------------------------------------------------------------------------------------- */
+/* ---- the architecture ------------------------------------------------------------------------------------------- */
 
 /* Weights in a rotated basis have the names and shapes of plain ones: running them would give noise, not an error. */
 static bool check_transforms(const Gguf *g, Err *err) {
@@ -85,7 +86,8 @@ static bool read_architecture(Hparams *hp, const Gguf *g, Err *err) {
 }
 
 static bool read_sizes(Hparams *hp, const Gguf *g, Err *err) {
-    if (!th_hparams_need(hp, g, "block_count", err) || !th_hparams_need(hp, g, "embedding_length", err) || !th_hparams_need(hp, g, "context_length", err) ||
+    if (!th_hparams_need(hp, g, "block_count", err) || !th_hparams_need(hp, g, "embedding_length", err) ||
+        !th_hparams_need(hp, g, "context_length", err) ||
         !th_hparams_need(hp, g, "attention.layer_norm_rms_epsilon", err))
         return false;
     if (!th_hparams_int(hp, g, "block_count", 1, MAX_LAYERS, &hp->n_layer_all, err) ||
@@ -104,7 +106,7 @@ static bool read_sizes(Hparams *hp, const Gguf *g, Err *err) {
     return true;
 }
 
-/* ---- heads and widths per layer ------------------------------------------------------------------------------------ */
+/* ---- heads and widths per layer --------------------------------------------------------------------------------- */
 
 static bool read_per_layer(Hparams *hp, Gguf *g, Err *err) {
     size_t n = (size_t)hp->n_layer_all;
@@ -115,10 +117,12 @@ static bool read_per_layer(Hparams *hp, Gguf *g, Err *err) {
     size_t run = (size_t)hp->n_layer, slack = (size_t)hp->n_nextn;
     char key[MAX_KEY];
     bool present = false;
-    if (!th_gguf_get_ints(g, full_key(hp, "attention.head_count", key), run, slack, 0, MAX_HEADS, values, &present, err))
+    if (!th_gguf_get_ints(g, full_key(hp, "attention.head_count", key), run, slack, 0, MAX_HEADS, values, &present,
+                          err))
         return false;
     for (size_t i = 0; i < run; i++) hp->layer[i].Hk = hp->layer[i].H = present ? (int)values[i] : 0;
-    if (!th_gguf_get_ints(g, full_key(hp, "attention.head_count_kv", key), run, slack, 0, MAX_HEADS, values, &present, err))
+    if (!th_gguf_get_ints(g, full_key(hp, "attention.head_count_kv", key), run, slack, 0, MAX_HEADS, values, &present,
+                          err))
         return false;
     for (size_t i = 0; i < run && present; i++) {
         hp->layer[i].Hk = (int)values[i];
@@ -149,7 +153,8 @@ static bool read_heads(Hparams *hp, const Gguf *g, Err *err) {
     }
     hp->n_rot = hp->D;
     if (!th_hparams_int(hp, g, "rope.dimension_count", 0, MAX_HEAD_SIZE, &hp->n_rot, err)) return false;
-    if (hp->n_rot % 2 != 0) return th_fail(err, THIMBLE_E_FORMAT, "%s.rope.dimension_count is odd: %d", hp->prefix, hp->n_rot);
+    if (hp->n_rot % 2 != 0)
+        return th_fail(err, THIMBLE_E_FORMAT, "%s.rope.dimension_count is odd: %d", hp->prefix, hp->n_rot);
     if (hp->n_rot > hp->D)
         return th_fail(err, THIMBLE_E_FORMAT, "%d rotated dimensions do not fit heads of %d", hp->n_rot, hp->D);
     return th_hparams_int(hp, g, "attention.sliding_window", 0, INT32_MAX, &hp->window, err) &&
@@ -157,7 +162,7 @@ static bool read_heads(Hparams *hp, const Gguf *g, Err *err) {
            th_hparams_real(hp, g, "final_logit_softcapping", 0, MAX_REAL, &hp->final_softcap, err);
 }
 
-/* ---- rotary embedding ---------------------------------------------------------------------------------------------- */
+/* ---- rotary embedding ------------------------------------------------------------------------------------------- */
 
 static bool read_scaling_type(Hparams *hp, const Gguf *g, Err *err) {
     char key[MAX_KEY], shown[64];
@@ -190,7 +195,8 @@ static bool read_rope(Hparams *hp, const Gguf *g, Err *err) {
     hp->attn_factor = 1, hp->yarn_ext = -1, hp->yarn_beta_fast = 32, hp->yarn_beta_slow = 1;
     hp->n_ctx_orig = hp->n_ctx_train;
     double factor = 0, yarn_attn = 1;
-    if (!read_scaling_type(hp, g, err) || !read_sections(hp, g, err) || !read_double(hp, g, "rope.freq_base", 1e-6, MAX_REAL, &hp->freq_base, err) ||
+    if (!read_scaling_type(hp, g, err) || !read_sections(hp, g, err) ||
+        !read_double(hp, g, "rope.freq_base", 1e-6, MAX_REAL, &hp->freq_base, err) ||
         !read_double(hp, g, "rope.freq_base_swa", 1e-6, MAX_REAL, &hp->freq_base_swa, err) ||
         !read_double(hp, g, "rope.scale_linear", 0, 1e9, &factor, err) ||
         !read_double(hp, g, "rope.scaling.factor", 0, 1e9, &factor, err) ||
@@ -222,7 +228,7 @@ bool th_hparams_scales(Hparams *hp, const Gguf *g, Err *err) {
     return true;
 }
 
-/* ---- windows and experts ------------------------------------------------------------------------------------------- */
+/* ---- windows and experts ---------------------------------------------------------------------------------------- */
 
 bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err) {
     char key[MAX_KEY];
@@ -245,11 +251,12 @@ bool th_hparams_recurrent(Hparams *hp, const Gguf *g, Err *err) {
     int64_t recurrent[MAX_LAYERS];
     bool present;
     int interval = 4;
-    if (!th_gguf_get_ints(g, full_key(hp, "attention.recurrent_layers", key), (size_t)hp->n_layer, (size_t)hp->n_nextn, 0, 1,
-                          recurrent, &present, err) ||
+    if (!th_gguf_get_ints(g, full_key(hp, "attention.recurrent_layers", key), (size_t)hp->n_layer, (size_t)hp->n_nextn,
+                          0, 1, recurrent, &present, err) ||
         !th_hparams_int(hp, g, "full_attention_interval", 1, MAX_LAYERS, &interval, err))
         return false;
-    for (int i = 0; i < hp->n_layer; i++) hp->layer[i].recurrent = present ? recurrent[i] != 0 : (i + 1) % interval != 0;
+    for (int i = 0; i < hp->n_layer; i++)
+        hp->layer[i].recurrent = present ? recurrent[i] != 0 : (i + 1) % interval != 0;
     return true;
 }
 
@@ -270,8 +277,10 @@ static bool read_clamps(Hparams *hp, const Gguf *g, Err *err) {
     double routed[MAX_LAYERS], shared[MAX_LAYERS];
     bool has_routed, has_shared;
     size_t n = (size_t)hp->n_layer, slack = (size_t)hp->n_nextn;
-    if (!th_gguf_get_reals(g, full_key(hp, "swiglu_clamp_exp", key), n, slack, -MAX_REAL, MAX_REAL, routed, &has_routed, err) ||
-        !th_gguf_get_reals(g, full_key(hp, "swiglu_clamp_shexp", key), n, slack, -MAX_REAL, MAX_REAL, shared, &has_shared, err))
+    if (!th_gguf_get_reals(g, full_key(hp, "swiglu_clamp_exp", key), n, slack, -MAX_REAL, MAX_REAL, routed, &has_routed,
+                           err) ||
+        !th_gguf_get_reals(g, full_key(hp, "swiglu_clamp_shexp", key), n, slack, -MAX_REAL, MAX_REAL, shared,
+                           &has_shared, err))
         return false;
     for (size_t i = 0; i < n; i++) {
         if (has_routed && routed[i] > 1e-6) hp->layer[i].clamp = (float)routed[i];
@@ -296,13 +305,14 @@ static bool read_experts(Hparams *hp, const Gguf *g, Err *err) {
     if (hp->n_expert == 0) return true;
     if (!read_clamps(hp, g, err)) return false;
     if (hp->n_expert_used < 1 || hp->n_expert_used > th_min_int(hp->n_expert, MAX_EXPERTS_USED))
-        return th_fail(err, THIMBLE_E_FORMAT, "%d of %d experts per token is not possible", hp->n_expert_used, hp->n_expert);
+        return th_fail(err, THIMBLE_E_FORMAT, "%d of %d experts per token is not possible", hp->n_expert_used,
+                       hp->n_expert);
     if (hp->n_groups > 1) {
         int kept = hp->n_groups_used;
         if (hp->n_expert % hp->n_groups != 0 || kept < 1 || kept > hp->n_groups ||
             hp->n_expert / hp->n_groups * kept < hp->n_expert_used)
-            return th_fail(err, THIMBLE_E_FORMAT, "%d of %d groups of %d experts cannot give %d experts", kept, hp->n_groups,
-                           hp->n_expert, hp->n_expert_used);
+            return th_fail(err, THIMBLE_E_FORMAT, "%d of %d groups of %d experts cannot give %d experts", kept,
+                           hp->n_groups, hp->n_expert, hp->n_expert_used);
     }
     return true;
 }
@@ -327,7 +337,7 @@ bool th_hparams_shared(Hparams *hp, const Gguf *g, int64_t width, Err *err) {
     return true;
 }
 
-/* ---- latent attention ---------------------------------------------------------------------------------------------- */
+/* ---- latent attention ------------------------------------------------------------------------------------------- */
 
 bool th_hparams_latent(Hparams *hp, const Gguf *g, Err *err) {
     hp->mla_key = hp->D, hp->mla_value = hp->Dv;

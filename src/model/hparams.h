@@ -53,8 +53,8 @@ typedef struct Hparams {
     float kda_bound; /* of a key's log decay per token */
 } Hparams;
 
-/* Reads what all architectures share, then the architecture's own. Arrays from g's arena. E_UNSUPPORTED names an unknown
- * architecture and lists the known ones. n_vocab comes from token_embd.weight. */
+/* Reads what all architectures share, then the architecture's own. Arrays from g's arena. E_UNSUPPORTED names an
+ * unknown architecture and lists the known ones. n_vocab comes from token_embd.weight. */
 bool th_hparams_read(Hparams *hp, Gguf *g, Err *err);
 
 /* For the files in arch/: getters of "<architecture>.<key>"; *out stays when the key is absent. */
@@ -63,7 +63,8 @@ bool th_hparams_real(const Hparams *hp, const Gguf *g, const char *key, double m
 bool th_hparams_bool(const Hparams *hp, const Gguf *g, const char *key, bool *out, Err *err);
 bool th_hparams_need(const Hparams *hp, const Gguf *g, const char *key, Err *err); /* E_FORMAT if absent */
 bool th_hparams_has(const Hparams *hp, const Gguf *g, const char *key);
-/* Marks sliding layers from attention.sliding_window_pattern (number or BOOL array; `pattern` if absent), section 4.2. */
+/* Marks sliding layers from attention.sliding_window_pattern (number or BOOL array; `pattern` if absent), section 4.2.
+ */
 bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err);
 /* Marks recurrent layers from attention.recurrent_layers, or else all but every full_attention_interval-th (4). */
 bool th_hparams_recurrent(Hparams *hp, const Gguf *g, Err *err);
@@ -72,7 +73,8 @@ bool th_hparams_ssm(Hparams *hp, const Gguf *g, Err *err);
 /* What Granite multiplies by (embedding_scale, residual_scale, logit_scale, attention.scale; 0: off), and whether it
  * rotates at all (rope.scaling.finetuned). */
 bool th_hparams_scales(Hparams *hp, const Gguf *g, Err *err);
-/* Latent attention: attention.kv_lora_rank, key_length_mla and value_length_mla (key_length, value_length in old files). */
+/* Latent attention: attention.kv_lora_rank, key_length_mla and value_length_mla (key_length, value_length in old
+ * files). */
 bool th_hparams_latent(Hparams *hp, const Gguf *g, Err *err);
 /* Width of the shared experts together: that of the first tensor, or else `width`. */
 bool th_hparams_shared(Hparams *hp, const Gguf *g, int64_t width, Err *err);

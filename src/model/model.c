@@ -6,7 +6,7 @@
 
 #include "os/vm.h"
 
-/* ---- bind ----------------------------------------------------------------------------------------------------------- */
+/* ---- bind ------------------------------------------------------------------------------------------------------- */
 
 static bool bind_norm(Binder *b, const char *name, const Weight **out) {
     *out = NULL;
@@ -16,8 +16,9 @@ static bool bind_norm(Binder *b, const char *name, const Weight **out) {
 static bool bind_layer(Layer *l, Binder *b) {
     const LayerSpec *s = &l->spec;
     return bind_norm(b, s->mix_norm ? s->mix_norm : "attn_norm", &l->norm[0]) && s->mix->bind(&l->mix, l, b) &&
-           bind_norm(b, s->mix_post_norm, &l->norm[2]) && bind_norm(b, s->ffn_norm ? s->ffn_norm : "ffn_norm", &l->norm[1]) &&
-           s->ffn->bind(&l->ffn, l, b) && bind_norm(b, s->ffn_post_norm, &l->norm[3]);
+           bind_norm(b, s->mix_post_norm, &l->norm[2]) &&
+           bind_norm(b, s->ffn_norm ? s->ffn_norm : "ffn_norm", &l->norm[1]) && s->ffn->bind(&l->ffn, l, b) &&
+           bind_norm(b, s->ffn_post_norm, &l->norm[3]);
 }
 
 static bool bind_layers(Model *m, Binder *b, Err *err) {
@@ -49,7 +50,8 @@ static bool bind_head(Model *m, Binder *b) {
 static bool bind_rope(Model *m, Binder *b) {
     static const char *const names[] = {"rope_freqs", "rope_factors_long", "rope_factors_short"};
     for (int i = 0; i < 3 && m->hp.arch->rope_factors && m->hp.n_rot > 0; i++)
-        if (!th_bind_vector(b, names[i], ".weight", m->hp.n_rot / 2, 1, WEIGHT_OPTIONAL, &m->rope_factors[i])) return false;
+        if (!th_bind_vector(b, names[i], ".weight", m->hp.n_rot / 2, 1, WEIGHT_OPTIONAL, &m->rope_factors[i]))
+            return false;
     return true;
 }
 
@@ -76,8 +78,15 @@ bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err
     if (!th_hparams_read(&m->hp, g, err) || !take_tables(m, err)) goto fail;
     th_kernels_init(&m->kernels, o->isa);
     if (!th_weights_open(&m->ws, g, &m->kernels, b, &m->options.weights, err)) goto fail;
-    Binder binder = {.hp = &m->hp, .ws = m->ws, .kernels = &m->kernels, .arena = &m->arena, .layer = -1, .cache_type = o->cache_type, .err = err};
-    if (!bind_embedding(m, &binder) || !bind_rope(m, &binder) || !bind_layers(m, &binder, err) || !bind_head(m, &binder))
+    Binder binder = {.hp = &m->hp,
+                     .ws = m->ws,
+                     .kernels = &m->kernels,
+                     .arena = &m->arena,
+                     .layer = -1,
+                     .cache_type = o->cache_type,
+                     .err = err};
+    if (!bind_embedding(m, &binder) || !bind_rope(m, &binder) || !bind_layers(m, &binder, err) ||
+        !bind_head(m, &binder))
         goto fail;
     return true;
 fail:
@@ -90,7 +99,7 @@ int th_model_logit_rows(const Model *m) {
     return rows < 1 ? 1 : rows > 16 ? 16 : (int)rows;
 }
 
-/* ---- load ----------------------------------------------------------------------------------------------------------- */
+/* ---- load ------------------------------------------------------------------------------------------------------- */
 
 static const float *choose_factors(const Model *m, Err *err, bool *ok) {
     const Hparams *hp = &m->hp;
@@ -112,10 +121,19 @@ static bool make_ropes(Model *m, Err *err) {
     const float *factors = choose_factors(m, err, &ok);
     if (!ok) return false;
     bool yarn = hp->rope_scaling == ROPE_SCALING_YARN;
-    RopeNumbers full = {.kind = hp->arch->rope, .dims = hp->n_rot, .base = hp->freq_base,
-                        .freq_scale = 1 / hp->rope_factor, .ext = hp->yarn_ext >= 0 ? hp->yarn_ext : yarn ? 1 : 0,
-                        .attn_factor = hp->attn_factor, .beta_fast = hp->yarn_beta_fast, .beta_slow = hp->yarn_beta_slow,
-                        .yarn_magnitude = !hp->has_yarn_log, .n_ctx_orig = hp->n_ctx_orig, .factors = factors};
+    RopeNumbers full = {.kind = hp->arch->rope,
+                        .dims = hp->n_rot,
+                        .base = hp->freq_base,
+                        .freq_scale = 1 / hp->rope_factor,
+                        .ext = hp->yarn_ext >= 0 ? hp->yarn_ext
+                               : yarn            ? 1
+                                                 : 0,
+                        .attn_factor = hp->attn_factor,
+                        .beta_fast = hp->yarn_beta_fast,
+                        .beta_slow = hp->yarn_beta_slow,
+                        .yarn_magnitude = !hp->has_yarn_log,
+                        .n_ctx_orig = hp->n_ctx_orig,
+                        .factors = factors};
     memcpy(full.sections, hp->rope_sections, sizeof full.sections);
     RopeNumbers sliding = {.kind = hp->arch->rope, .dims = hp->n_rot, .freq_scale = 1, .attn_factor = 1};
     if (hp->swa_scaled) sliding = full;
@@ -145,7 +163,8 @@ bool th_model_load(Model *m, const ModelPlan *plan, Err *err) {
     m->rows = m->scratch_memory;
     m->scratch = (Scratch){.base = (char *)m->scratch_memory + rows, .bytes = m->scratch_bytes - rows};
     if (!th_weights_load(m->ws, err) || !make_ropes(m, err)) return false;
-    if (m->embd_scale) m->hp.embd_scale = (m->hp.embd_scale != 0 ? m->hp.embd_scale : 1) * th_scale_of(m->embd_scale, 0);
+    if (m->embd_scale)
+        m->hp.embd_scale = (m->hp.embd_scale != 0 ? m->hp.embd_scale : 1) * th_scale_of(m->embd_scale, 0);
     resolve_norms(m);
     return true;
 }

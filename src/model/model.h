@@ -54,7 +54,8 @@ typedef struct ModelPlan {
 
 /* Steps of opening; each may be the last. bind reads no weight bytes; plan is pure; load takes the memory. extra:
  * bytes of the budget that others will take (tokenizer, session objects, logits: th_model_logit_rows x V floats). What
- * grows with the context is counted here: beside their state, sessions get 4 bytes for each token of their timelines. */
+ * grows with the context is counted here: beside their state, sessions get 4 bytes for each token of their timelines.
+ */
 bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err);
 bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err); /* true with fits == false below the floor */
 bool th_model_load(Model *m, const ModelPlan *plan, Err *err);

@@ -1,5 +1,5 @@
-/* act_fn.c: element-wise functions over whole activations. Every element is independent of its neighbours, so pieces may
- * be cut anywhere. */
+/* act_fn.c: element-wise functions over whole activations. Every element is independent of its neighbours, so pieces
+ * may be cut anywhere. */
 #include <math.h>
 
 #include "op/op.h"

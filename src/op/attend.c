@@ -1,12 +1,12 @@
 /* attend.c: attention of the pass's rows over their caches.
  *
- * Positions are cut into ranges of RANGE, aligned to absolute positions. A range gives, for one (row, head), its largest
- * score m, the sum s of exp(score - m) and the weighted sum o of its values; ranges are merged in ascending order. What a
- * range computes depends on the row's position, the window and the cached values alone, and K and V of the pass itself are
- * read back as the cache rounded them: so T, the split of a prompt, threads, and whether ranges are walked one after
- * another (many rows) or handed out (one row, long past) cannot show in the bits. Positions that a row does not see are
- * left out, not weighed with zero. Keys are turned and values widened to binary32 in small chunks that all heads of the KV
- * head and all rows of a tile share. */
+ * Positions are cut into ranges of RANGE, aligned to absolute positions. A range gives, for one (row, head), its
+ * largest score m, the sum s of exp(score - m) and the weighted sum o of its values; ranges are merged in ascending
+ * order. What a range computes depends on the row's position, the window and the cached values alone, and K and V of
+ * the pass itself are read back as the cache rounded them: so T, the split of a prompt, threads, and whether ranges are
+ * walked one after another (many rows) or handed out (one row, long past) cannot show in the bits. Positions that a row
+ * does not see are left out, not weighed with zero. Keys are turned and values widened to binary32 in small chunks that
+ * all heads of the KV head and all rows of a tile share. */
 #include <assert.h>
 #include <math.h>
 
@@ -28,7 +28,7 @@ typedef struct Tile {
 
 /* Buffers of one worker; G heads of one group, rows <= TILE. */
 typedef struct Work {
-    float *rows;   /* [CHUNK][max(D, Dv)]: cached rows side by side where a ring wraps, or made from a quantised cache */
+    float *rows; /* [CHUNK][max(D, Dv)]: cached rows side by side where a ring wraps, or made from a quantised cache */
     float *chunk;  /* [D][CHUNK] turned keys or [CHUNK][Dv] widened values */
     float *q;      /* [rows * G][D]     */
     float *scores; /* [rows * G][RANGE] */
@@ -50,8 +50,8 @@ typedef struct Attend {
     int wave, n_wave;
 } Attend;
 
-/* Heads of a KV head are cut into equal slices when they are many: work for more threads, smaller buffers. A head's result
- * does not depend on those beside it. */
+/* Heads of a KV head are cut into equal slices when they are many: work for more threads, smaller buffers. A head's
+ * result does not depend on those beside it. */
 static int count_groups(const AttendSpec *a) {
     int G = a->H / a->Hk, slices = (G + MOST_HEADS - 1) / MOST_HEADS;
     while (G % slices != 0) slices++;
@@ -62,7 +62,7 @@ static int first_visible(const AttendSpec *a, int position) {
     return a->window > 0 ? th_max_int(0, position - a->window + 1) : 0;
 }
 
-/* ---- cached values ------------------------------------------------------------------------------------------------ */
+/* ---- cached values ---------------------------------------------------------------------------------------------- */
 
 enum { Q8_BLOCK = 32, Q8_BYTES = 34 }; /* f16 scale, 32 integers */
 
@@ -109,11 +109,13 @@ static const void *load_rows(const Attend *j, const char *base, int n_cells, int
     int type = j->a->cache_type;
     size_t bytes = th_cache_value_bytes(type, n);
     base += (size_t)kv_head * (size_t)n_cells * bytes;
-    if (type != THIMBLE_CACHE_Q8_0 && begin % n_cells + (end - begin) <= n_cells) return base + (size_t)(begin % n_cells) * bytes;
+    if (type != THIMBLE_CACHE_Q8_0 && begin % n_cells + (end - begin) <= n_cells)
+        return base + (size_t)(begin % n_cells) * bytes;
     for (int at = begin; at < end;) {
         int cell = at % n_cells, run = th_min_int(end - at, n_cells - cell);
         const char *src = base + (size_t)cell * bytes;
-        if (type == THIMBLE_CACHE_Q8_0) load_q8(buffer + (size_t)(at - begin) * (size_t)n, src, (size_t)run * (size_t)n);
+        if (type == THIMBLE_CACHE_Q8_0)
+            load_q8(buffer + (size_t)(at - begin) * (size_t)n, src, (size_t)run * (size_t)n);
         else memcpy((char *)buffer + (size_t)(at - begin) * bytes, src, (size_t)run * bytes);
         at += run;
     }
@@ -150,7 +152,7 @@ void th_attend_store(Pass *p, const AttendSpec *a, const KvCache *cache, const f
     else th_pool_run(p->pool, store_rows, &s, p->T);
 }
 
-/* ---- one range of one tile and group -------------------------------------------------------------------------------- */
+/* ---- one range of one tile and group ---------------------------------------------------------------------------- */
 
 /* What a row sees of [begin, end). */
 typedef struct Span {
@@ -179,7 +181,8 @@ static void score_chunk(const Attend *j, Tile t, int group, int range, int begin
 static const float *load_values(const Attend *j, const KvCache *c, int group, int begin, int end, Work *w) {
     bool is_f16 = j->a->cache_type == THIMBLE_CACHE_F16, latent = j->a->latent;
     int n = j->a->Dv, D = j->a->D;
-    const void *rows = load_rows(j, latent ? c->k : c->v, c->n_cells, latent ? D : n, group / j->slices, begin, end, w->rows);
+    const void *rows =
+        load_rows(j, latent ? c->k : c->v, c->n_cells, latent ? D : n, group / j->slices, begin, end, w->rows);
     if (!latent && !is_f16) return rows;
     if (!latent) {
         j->p->k->vec.from_f16(w->chunk, rows, (end - begin) * n);
@@ -239,7 +242,8 @@ static void gather_queries(const Attend *j, Tile t, int group, Work *w) {
     size_t n = (size_t)j->G * (size_t)j->a->D;
     for (int i = 0; i < t.n; i++)
         memcpy(w->q + (size_t)i * n,
-               j->q + ((size_t)(t.row + i) * (size_t)j->a->H + (size_t)(group * j->G)) * (size_t)j->a->D, n * sizeof *w->q);
+               j->q + ((size_t)(t.row + i) * (size_t)j->a->H + (size_t)(group * j->G)) * (size_t)j->a->D,
+               n * sizeof *w->q);
 }
 
 static void attend_range(const Attend *j, Tile t, int group, int range, Work *w) {
@@ -272,7 +276,7 @@ static void finish(float max, float sum, float *out, const float *sink, int n) {
     for (int i = 0; i < n; i++) out[i] *= inverse;
 }
 
-/* ---- many rows: a worker walks the ranges of a tile --------------------------------------------------------------- */
+/* ---- many rows: a worker walks the ranges of a tile ------------------------------------------------------------- */
 
 static void attend_tile(const Attend *j, Tile t, int group, Work *w) {
     const AttendSpec *a = j->a;
@@ -305,7 +309,7 @@ static void attend_tiles(void *arg, int worker, int begin, int end) {
     for (int i = begin; i < end; i++) attend_tile(j, j->tiles[i / j->n_groups], i % j->n_groups, &j->work[worker]);
 }
 
-/* ---- few rows: ranges are handed out, a wave at a time ------------------------------------------------------------- */
+/* ---- few rows: ranges are handed out, a wave at a time ---------------------------------------------------------- */
 
 static float *part_at(const Attend *j, int row, int head, int range) {
     size_t at = ((size_t)row * (size_t)j->a->H + (size_t)head) * WAVE + (size_t)range;
@@ -344,8 +348,8 @@ static void attend_spread(Pass *p, Attend *j, float *totals) {
         for (int i = 0; i < n; i++)
             for (int r = 0; r < j->n_wave; r++) {
                 const float *part = part_at(j, i / a->H, i % a->H, r);
-                merge(&totals[2 * i], &totals[2 * i + 1], j->out + (size_t)i * (size_t)a->Dv, part[0], part[1], part + 2,
-                      a->Dv);
+                merge(&totals[2 * i], &totals[2 * i + 1], j->out + (size_t)i * (size_t)a->Dv, part[0], part[1],
+                      part + 2, a->Dv);
             }
     }
     for (int i = 0; i < n; i++)
@@ -353,7 +357,7 @@ static void attend_spread(Pass *p, Attend *j, float *totals) {
                a->sinks ? &a->sinks[i % a->H] : NULL, a->Dv);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
 
 /* Floats of a worker's buffers: rows, chunk, q, scores, acc, and four times the last. */
 enum { N_BUFFERS = 6 };
@@ -381,14 +385,16 @@ static Work *make_work(Pass *p, const AttendSpec *a, int threads) {
     Work *work = th_scratch_take(p, (size_t)threads * sizeof *work);
     for (int i = 0; i < threads; i++) {
         Work *w = &work[i];
-        float **buffer[] = {&w->rows, &w->chunk, &w->q, &w->scores, &w->acc, &w->max, &w->sum, &w->total_max, &w->total_sum};
-        for (int b = 0; b < (int)TH_COUNT(buffer); b++) *buffer[b] = th_scratch_f32(p, floats[th_min_int(b, N_BUFFERS - 1)]);
+        float **buffer[] = {&w->rows, &w->chunk, &w->q,         &w->scores,   &w->acc,
+                            &w->max,  &w->sum,   &w->total_max, &w->total_sum};
+        for (int b = 0; b < (int)TH_COUNT(buffer); b++)
+            *buffer[b] = th_scratch_f32(p, floats[th_min_int(b, N_BUFFERS - 1)]);
     }
     return work;
 }
 
-/* Rows of one sequence with ascending positions, up to TILE of them, from the last to the first: later rows see more, so
- * the largest pieces of work are handed out first. */
+/* Rows of one sequence with ascending positions, up to TILE of them, from the last to the first: later rows see more,
+ * so the largest pieces of work are handed out first. */
 static int make_tiles(const Pass *p, Tile *tiles) {
     int n = 0;
     for (int row = p->T; row > 0;) {

@@ -1,5 +1,5 @@
-/* embed.c: the embedding rows of a pass: gathered, never pinned, so that a table of a quarter million rows costs the rows
- * that are asked for. */
+/* embed.c: the embedding rows of a pass: gathered, never pinned, so that a table of a quarter million rows costs the
+ * rows that are asked for. */
 #include "op/op.h"
 
 size_t th_embed_scratch(int T) { return th_scratch_size((size_t)T * sizeof(int32_t)); }

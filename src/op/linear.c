@@ -3,8 +3,8 @@
  *     prepare x once per form -> { pin part -> its rows on the pool -> unpin }* -> scale, bias
  *
  * A matrix is never needed as one piece: a part is a run of whole rows, and one part is pinned at a time, so the plan's
- * promise about pins in flight costs one slot of the ring. Work is cut by output rows; a kernel's result for one row and
- * one token does not depend on the cut, so neither threads nor parts nor T show in the bits. */
+ * promise about pins in flight costs one slot of the ring. Work is cut by output rows; a kernel's result for one row
+ * and one token does not depend on the cut, so neither threads nor parts nor T show in the bits. */
 #include <assert.h>
 
 #include "op/op.h"
@@ -25,7 +25,7 @@ void *th_scratch_take(Pass *p, size_t bytes) {
     return at;
 }
 
-/* ---- activations -------------------------------------------------------------------------------------------------- */
+/* ---- activations ------------------------------------------------------------------------------------------------ */
 
 typedef struct Making {
     void (*make)(void *dst, const float *x, int cols);
@@ -60,11 +60,12 @@ const void *th_prepare_form(Pass *p, Prepared *x, ActForm form) {
 
 size_t th_prepare_scratch(int cols, int T) {
     size_t bytes = 0;
-    for (int form = 0; form < N_ACT_FORMS; form++) bytes += th_scratch_size(th_act_bytes((ActForm)form, cols) * (size_t)T);
+    for (int form = 0; form < N_ACT_FORMS; form++)
+        bytes += th_scratch_size(th_act_bytes((ActForm)form, cols) * (size_t)T);
     return bytes;
 }
 
-/* ---- products ----------------------------------------------------------------------------------------------------- */
+/* ---- products --------------------------------------------------------------------------------------------------- */
 
 /* Rows [row, row + rows) of one job: tokens in blocks that stay in cache while the rows pass by. */
 static void run_rows(const MatJob *j, int row, int rows) {

@@ -1,4 +1,5 @@
-/* op.h: threaded mathematics on shapes. Knows weights, not models. Row-major; shapes in comments; T = tokens of the pass.
+/* op.h: threaded mathematics on shapes. Knows weights, not models. Row-major; shapes in comments; T = tokens of the
+ * pass.
  *
  * Every op is exact about order: results for one token do not depend on T, on threads or on where weights lie. Ops that
  * touch weights return false with p->err set; the others cannot fail. */
@@ -61,7 +62,7 @@ static inline size_t th_scratch_f32_size(size_t n) { return th_scratch_size(n * 
 static inline size_t th_scratch_mark(const Pass *p) { return p->scratch->used; }
 static inline void th_scratch_reset(Pass *p, size_t mark) { p->scratch->used = mark; }
 
-/* ---- linear.c ---------------------------------------------------------------------------------------------------- */
+/* ---- linear.c --------------------------------------------------------------------------------------------------- */
 
 /* A matrix with its optional companions (section 1.4): y = scale * (W x) + bias. */
 typedef struct Linear {
@@ -88,12 +89,13 @@ bool th_linear(Pass *p, float *y, const Linear *l, const float *x, int T);
 /* n matrices of the same cols on the same x. */
 bool th_linear_many(Pass *p, float *const *y, const Linear *const *l, int n, const float *x, int T);
 
-/* A matrix per head, head after head in one tensor of H * per_head rows; of each head, rows [first, first + n) are used. A
- * scale may have one value or one per head. */
+/* A matrix per head, head after head in one tensor of H * per_head rows; of each head, rows [first, first + n) are
+ * used. A scale may have one value or one per head. */
 typedef struct HeadRows {
     int H, per_head, first, n;
 } HeadRows;
-/* y [T][H][n], x [T][H][cols]; heads begin y_stride and x_stride floats apart. Scratch: that of the form of x [T * H]. */
+/* y [T][H][n], x [T][H][cols]; heads begin y_stride and x_stride floats apart. Scratch: that of the form of x [T * H].
+ */
 bool th_linear_heads(Pass *p, float *y, size_t y_stride, const Linear *l, const HeadRows *h, const float *x,
                      size_t x_stride, int T);
 /* The transposed matrices: y [T][H][cols], x [T][H][n]; a bias is not for these and is left out. */
@@ -115,7 +117,7 @@ typedef struct MatJob {
 /* Runs all jobs as one piece of work, cut by output rows. */
 void th_jobs_run(Pass *p, const MatJob *jobs, int n);
 
-/* ---- embed.c, norm.c, act_fn.c ------------------------------------------------------------------------------------ */
+/* ---- embed.c, norm.c, act_fn.c ---------------------------------------------------------------------------------- */
 bool th_embed(Pass *p, float *x, const Weight *embd); /* x [T][E], one row per row of the pass */
 size_t th_embed_scratch(int T);
 /* Rows of n; w [n] or NULL. y may be x. */
@@ -133,7 +135,7 @@ void th_add(Pass *p, float *y, const float *x, size_t n); /* y += x */
 void th_scale(Pass *p, float *y, float a, size_t n);      /* y *= a */
 void th_softcap(Pass *p, float *y, float cap, size_t n);  /* y = cap * tanh(y / cap) */
 
-/* ---- rope.c ------------------------------------------------------------------------------------------------------- */
+/* ---- rope.c ----------------------------------------------------------------------------------------------------- */
 typedef struct RopeNumbers {
     int kind, dims;
     double base;
@@ -155,7 +157,7 @@ const float *th_rope_table(Pass *p, const Rope *r);
 /* Rotates the first R dims of each of T * heads vectors that begin head_stride floats apart. */
 void th_rope(Pass *p, int which, float *x, int heads, int head_stride);
 
-/* ---- attend.c (sections 4.1-4.3) ---------------------------------------------------------------------------------- */
+/* ---- attend.c (sections 4.1-4.3) -------------------------------------------------------------------------------- */
 
 /* K and V of one sequence in one layer, [Hk][n_cells][D] and [Hk][n_cells][Dv] in the cache type; position p lies in
  * cell p % n_cells. */
@@ -178,7 +180,7 @@ void th_attend_store(Pass *p, const AttendSpec *a, const KvCache *cache, const f
 void th_attend(Pass *p, const AttendSpec *a, const KvCache *cache, float *out, const float *q);
 size_t th_attend_scratch(const AttendSpec *a, int T, int threads);
 
-/* ---- route.c (section 5.3) ---------------------------------------------------------------------------------------- */
+/* ---- route.c (section 5.3) -------------------------------------------------------------------------------------- */
 typedef struct RouteSpec {
     int X, K, gating;        /* 1 softmax, 2 sigmoid, 3 softmax over selected, 4 sqrt softplus */
     int groups, groups_used; /* 0 or 1: none */
@@ -187,9 +189,11 @@ typedef struct RouteSpec {
     const float *bias;       /* selection bias [X] or NULL */
 } RouteSpec;
 /* logits [T][X] = router [X][E] . x [T][E] (+ bias [X]): binary32, in an order that is the same on every machine. */
-void th_route_logits(Pass *p, float *logits, const float *router, const float *bias, const float *x, int X, int E, int T);
-/* logits [X] of one token -> ids [K] ascending, weights [K] aligned with them. With resident [X] and route_bias, experts
- * in memory get route_bias on their selection score (lossy); *picks_changed counts the experts that changed for it. */
+void th_route_logits(Pass *p, float *logits, const float *router, const float *bias, const float *x, int X, int E,
+                     int T);
+/* logits [X] of one token -> ids [K] ascending, weights [K] aligned with them. With resident [X] and route_bias,
+ * experts in memory get route_bias on their selection score (lossy); *picks_changed counts the experts that changed for
+ * it. */
 void th_route(const RouteSpec *r, const float *logits, const bool *resident, float route_bias, int *ids, float *weights,
               float *tmp, uint64_t *picks_changed);
 size_t th_route_tmp(int X); /* floats of tmp */

@@ -1,8 +1,8 @@
 /* rope.c: rotary position embedding (architectures specification, section 3).
  *
- * Frequencies are made once in binary64, with factors and scaling applied; a pass makes one table of cosines and sines for
- * its positions, also from binary64 angles, and all layers that share the Rope read it. A value depends on its position
- * and pair alone. */
+ * Frequencies are made once in binary64, with factors and scaling applied; a pass makes one table of cosines and sines
+ * for its positions, also from binary64 angles, and all layers that share the Rope read it. A value depends on its
+ * position and pair alone. */
 #include <math.h>
 
 #include "op/op.h"

@@ -47,7 +47,8 @@ static void route_items(void *arg, int worker, int begin, int end) {
     }
 }
 
-void th_route_logits(Pass *p, float *logits, const float *router, const float *bias, const float *x, int X, int E, int T) {
+void th_route_logits(Pass *p, float *logits, const float *router, const float *bias, const float *x, int X, int E,
+                     int T) {
     Router r = {logits, router, bias, x, X, E, (X + EXPERTS_PER_ITEM - 1) / EXPERTS_PER_ITEM};
     p->moved += (uint64_t)X * (uint64_t)E * sizeof(float);
     if (r.groups * T <= 2) route_items(&r, 0, 0, r.groups * T);

@@ -24,7 +24,8 @@ void op_test_close(OpTest *t) {
 
 void op_test_rows(OpTest *t, int first_position, int T) {
     if (T > (int)TH_COUNT(t->rows)) abort();
-    for (int i = 0; i < T; i++) t->rows[i] = (PassRow){.position = first_position + i, .seq = (SeqState *)(void *)&t->marker};
+    for (int i = 0; i < T; i++)
+        t->rows[i] = (PassRow){.position = first_position + i, .seq = (SeqState *)(void *)&t->marker};
     t->pass.T = T;
 }
 

@@ -1,7 +1,8 @@
 /* ops.h: what tests of src/op need: a pass with a pool, kernels and scratch, and numbers from the small JSON files in
  * tests/unit/data (copies of the numeric vectors for layer operations).
  *
- *     OpTest t;  op_test_open(&t, threads);  op_test_rows(&t, first_position, T);  ... t.pass ...  op_test_close(&t); */
+ *     OpTest t;  op_test_open(&t, threads);  op_test_rows(&t, first_position, T);  ... t.pass ...  op_test_close(&t);
+ */
 #ifndef THIMBLE_OPS_H
 #define THIMBLE_OPS_H
 

@@ -62,7 +62,8 @@ static void scales(Making *k, const char *name, float *data, uint64_t values, ui
     gguf_writer_tensor(&k->w, full, TYPE_F32, 1, &count, s);
 }
 
-static void tensor(Making *k, const char *name, uint32_t type, uint64_t cols, uint64_t rows, uint64_t experts, float offset) {
+static void tensor(Making *k, const char *name, uint32_t type, uint64_t cols, uint64_t rows, uint64_t experts,
+                   float offset) {
     const TypeInfo *t = th_type_info(type);
     if (k->names) {
         if (k->n_names < k->cap) snprintf(k->names[k->n_names], sizeof k->names[0], "%s", name);
@@ -75,7 +76,8 @@ static void tensor(Making *k, const char *name, uint32_t type, uint64_t cols, ui
     if (row_bytes == 0) abort();
     char *data = calloc(n, row_bytes);
     if (!data) abort();
-    for (uint64_t r = 0; r < n; r++) fill_row(k, type, data + r * row_bytes, cols, 1.7f / sqrtf((float)(offset != 0 ? 16 : cols)));
+    for (uint64_t r = 0; r < n; r++)
+        fill_row(k, type, data + r * row_bytes, cols, 1.7f / sqrtf((float)(offset != 0 ? 16 : cols)));
     for (uint64_t i = 0; offset != 0 && i < n * cols; i++) ((float *)(void *)data)[i] += offset;
     if (rows > 1) scales(k, name, (float *)(void *)data, rows * cols, experts);
     uint64_t dims[3] = {cols, rows, experts};
@@ -95,7 +97,9 @@ static void norm(Making *k, int il, const char *name, int n) {
 static void matrix(Making *k, int il, const char *name, int cols, int rows) {
     tensor(k, in_layer(il, name), k->m->type, (uint64_t)cols, (uint64_t)rows, 1, 0);
 }
-static void bias(Making *k, int il, const char *name, int n) { tensor(k, in_layer(il, name), TYPE_F32, (uint64_t)n, 1, 1, 0); }
+static void bias(Making *k, int il, const char *name, int n) {
+    tensor(k, in_layer(il, name), TYPE_F32, (uint64_t)n, 1, 1, 0);
+}
 
 static void attention(Making *k, int il) {
     const RandomModel *m = k->m;
@@ -153,7 +157,8 @@ static bool is_kda(const RandomModel *m, int il) { return m->latent_every && (il
 
 static void kda(Making *k, int il) {
     const RandomModel *m = k->m;
-    static const char *const wide[] = {"attn_q.weight", "attn_k.weight", "attn_v.weight", "ssm_f_a.weight", "ssm_g_a.weight"};
+    static const char *const wide[] = {"attn_q.weight", "attn_k.weight", "attn_v.weight", "ssm_f_a.weight",
+                                       "ssm_g_a.weight"};
     static const char *const convs[] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
     int di = m->heads * m->kda_head;
     norm(k, il, "attn_norm.weight", m->dim);

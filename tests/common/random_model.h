@@ -1,5 +1,5 @@
-/* random_model.h: writes a GGUF file of any supported architecture with random weights, for tests that compare runs with
- * each other: the sizes are free, so that matrices have several parts and experts do not all fit.
+/* random_model.h: writes a GGUF file of any supported architecture with random weights, for tests that compare runs
+ * with each other: the sizes are free, so that matrices have several parts and experts do not all fit.
  *
  *     RandomModel m = RANDOM_MODEL;  m.arch = "qwen2moe";  m.experts = 16;  ...
  *     random_model_write(&m, path);
@@ -24,7 +24,7 @@ typedef struct RandomModel {
     int latent_every;    /* bailingmoe3: the other layers are KDA with heads of kda_head; 0: all are latent */
     int kda_head;
     bool companions;     /* biases of expert and latent matrices, clamped activations */
-    int scales;          /* 1: a power of two as second-level scale of each matrix; 2: multiplied into the (F32) weights */
+    int scales; /* 1: a power of two as second-level scale of each matrix; 2: multiplied into the (F32) weights */
     uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0 or Q4_K */
     uint32_t expert_type, down_type;
     bool tied, fused_qkv, fused_gate_up, qk_norm, qk_norm_whole, biases, post_norms;
@@ -32,9 +32,20 @@ typedef struct RandomModel {
     const char *bend;    /* ... of one that gets a column block too many */
     uint64_t seed;
 } RandomModel;
-#define RANDOM_MODEL                                                                                                       \
-    ((RandomModel){.arch = "llama", .layers = 2, .dim = 64, .heads = 4, .heads_kv = 2, .head_size = 16, .ff = 128,          \
-                   .vocab = 256, .context = 2048, .type = 0, .expert_type = 0, .down_type = 0, .seed = 1})
+#define RANDOM_MODEL                                                                                                   \
+    ((RandomModel){.arch = "llama",                                                                                    \
+                   .layers = 2,                                                                                        \
+                   .dim = 64,                                                                                          \
+                   .heads = 4,                                                                                         \
+                   .heads_kv = 2,                                                                                      \
+                   .head_size = 16,                                                                                    \
+                   .ff = 128,                                                                                          \
+                   .vocab = 256,                                                                                       \
+                   .context = 2048,                                                                                    \
+                   .type = 0,                                                                                          \
+                   .expert_type = 0,                                                                                   \
+                   .down_type = 0,                                                                                     \
+                   .seed = 1})
 
 void random_model_write(const RandomModel *m, const char *path);
 /* Full names of its tensors in file order, at most cap; returns how many there are. */

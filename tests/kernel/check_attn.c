@@ -1,5 +1,5 @@
-/* check_attn.c: attention's products of every instruction set against the C kernels: equal bits for odd head sizes, query
- * and row counts, with nothing read or written beyond what the contract names. --bench: GMAC/s. */
+/* check_attn.c: attention's products of every instruction set against the C kernels: equal bits for odd head sizes,
+ * query and row counts, with nothing read or written beyond what the contract names. --bench: GMAC/s. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,8 +136,8 @@ static void bench(const AttnKernel *k) {
     for (int i = 0; i < rounds; i++) k->weigh(acc, s, ATTN_CHUNK, Q, kt, ATTN_CHUNK, N);
     weigh = check_seconds() - start;
     double mac = (double)rounds * N * ATTN_CHUNK * 1e-9;
-    printf("%-12s turn %6.2f elements/ns, scores %6.1f GMAC/s, weigh %6.1f GMAC/s\n", k->origin, mac / turn, mac * Q / scores,
-           mac * Q / weigh);
+    printf("%-12s turn %6.2f elements/ns, scores %6.1f GMAC/s, weigh %6.1f GMAC/s\n", k->origin, mac / turn,
+           mac * Q / scores, mac * Q / weigh);
 }
 
 int main(int argc, char **argv) {

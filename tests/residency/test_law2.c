@@ -1,6 +1,6 @@
-/* test_law2.c: the second law: bits do not depend on where bytes lie. The logits at every position are compared byte for
- * byte between runs that differ in budget, home, threads, batch, eviction and look-ahead; then between ways of arriving at
- * the same timeline. */
+/* test_law2.c: the second law: bits do not depend on where bytes lie. The logits at every position are compared byte
+ * for byte between runs that differ in budget, home, threads, batch, eviction and look-ahead; then between ways of
+ * arriving at the same timeline. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ typedef struct Subject {
 
 static Scratch dir;
 
-/* ---- running one setting -------------------------------------------------------------------------------------------- */
+/* ---- running one setting ---------------------------------------------------------------------------------------- */
 
 static ThimbleModelOptions options_for(const Subject *s, const Setting *set) {
     ThimbleModelOptions o;
@@ -71,7 +71,9 @@ static ThimbleSession *open_session(ThimbleModel *m) {
     return session;
 }
 
-static int32_t token_at(const Subject *s, int i) { return (int32_t)((uint32_t)(i * 7919 + i / 5 * 31) % (uint32_t)s->n_vocab); }
+static int32_t token_at(const Subject *s, int i) {
+    return (int32_t)((uint32_t)(i * 7919 + i / 5 * 31) % (uint32_t)s->n_vocab);
+}
 
 typedef struct Taking {
     Subject *s;
@@ -121,12 +123,13 @@ static void compare_settings(Subject *s, const Setting *settings, size_t n) {
             assert_memory_not_equal(all, all + (size_t)(s->n_tokens - 1) * s->n_vocab, s->n_vocab * sizeof *all);
             continue;
         }
-        for (int row = 0; row < s->n_tokens; row++) compare_row(s, settings[i].name, row, all + (size_t)row * s->n_vocab);
+        for (int row = 0; row < s->n_tokens; row++)
+            compare_row(s, settings[i].name, row, all + (size_t)row * s->n_vocab);
         free(all);
     }
 }
 
-/* ---- other ways to the same timeline --------------------------------------------------------------------------------- */
+/* ---- other ways to the same timeline ---------------------------------------------------------------------------- */
 
 static void eval(ThimbleSession *session, const Subject *s, int from, int to) {
     int32_t tokens[MAX_TOKENS];
@@ -181,7 +184,7 @@ static void arrive_otherwise(const Subject *s) {
     thimble_model_close(m);
 }
 
-/* ---- the subjects ----------------------------------------------------------------------------------------------------- */
+/* ---- the subjects ----------------------------------------------------------------------------------------------- */
 
 static void write_subject(Subject *s, const RandomModel *m, const char *name, int n_tokens) {
     snprintf(s->path, sizeof s->path, "%s", th_scratch_path(&dir, name));
@@ -250,7 +253,12 @@ static const Setting moe_settings[] = {
     {.name = "floor, batch 1", .budget = 1, .threads = 1, .batch = 1},
     {.name = "floor, batch 512", .budget = 1, .threads = 2, .batch = 512},
     {.name = "floor, LRU", .budget = 1, .threads = 2, .batch = 7, .evict = THIMBLE_EVICT_LRU, .lookahead = THIMBLE_OFF},
-    {.name = "floor, LFU, looking ahead", .budget = 1, .threads = 2, .batch = 1, .evict = THIMBLE_EVICT_LFU, .lookahead = THIMBLE_ON},
+    {.name = "floor, LFU, looking ahead",
+     .budget = 1,
+     .threads = 2,
+     .batch = 1,
+     .evict = THIMBLE_EVICT_LFU,
+     .lookahead = THIMBLE_ON},
     {.name = "twice the floor", .budget = 2, .threads = 2},
     {.name = "paged", .threads = 2, .home = THIMBLE_HOME_PAGED, .batch = 1, .lookahead = THIMBLE_ON},
     {.name = "paged, few slots", .threads = 2, .home = THIMBLE_HOME_PAGED, .slots = 24},
@@ -275,8 +283,10 @@ static void paged_experts(void **state) {
 static void grouped_experts(void **state) {
     (void)state;
     RandomModel m = RANDOM_MODEL;
-    m.arch = "bailingmoe2", m.layers = 3, m.dim = 128, m.head_size = 32, m.fused_qkv = m.qk_norm = m.fused_gate_up = true;
-    m.experts = 32, m.experts_used = 8, m.groups = 8, m.expert_ff = 64, m.shared_ff = 64, m.dense_lead = 1, m.vocab = 200;
+    m.arch = "bailingmoe2", m.layers = 3, m.dim = 128, m.head_size = 32,
+    m.fused_qkv = m.qk_norm = m.fused_gate_up = true;
+    m.experts = 32, m.experts_used = 8, m.groups = 8, m.expert_ff = 64, m.shared_ff = 64, m.dense_lead = 1,
+    m.vocab = 200;
     Subject s = {0};
     write_subject(&s, &m, "groups.gguf", 50);
     compare_settings(&s, moe_settings, sizeof moe_settings / sizeof moe_settings[0]);
@@ -289,7 +299,8 @@ static void latent_attention(void **state) {
     (void)state;
     RandomModel m = RANDOM_MODEL;
     m.arch = "deepseek2", m.layers = 3, m.dim = 256, m.heads = 40, m.head_size = 96, m.rope_dims = 32, m.latent = 224;
-    m.query_latent = 128, m.ff = 512, m.dense_lead = 1, m.type = TYPE_Q8_0, m.expert_type = TYPE_Q8_0, m.down_type = TYPE_F16;
+    m.query_latent = 128, m.ff = 512, m.dense_lead = 1, m.type = TYPE_Q8_0, m.expert_type = TYPE_Q8_0,
+    m.down_type = TYPE_F16;
     m.experts = 16, m.experts_used = 4, m.groups = 4, m.expert_ff = 64, m.shared_ff = 64, m.vocab = 400;
     m.companions = true, m.scales = 1;
     Subject s = {0};
@@ -304,7 +315,8 @@ static void delta_attention_of_keys(void **state) {
     RandomModel m = RANDOM_MODEL;
     m.arch = "bailingmoe3", m.layers = 4, m.dim = 128, m.heads = 4, m.head_size = 48, m.rope_dims = 16, m.latent = 48;
     m.latent_every = 4, m.kda_head = 40, m.type = TYPE_F16, m.expert_type = TYPE_F16, m.down_type = TYPE_Q8_0;
-    m.experts = 16, m.experts_used = 4, m.groups = 2, m.expert_ff = 64, m.shared_ff = 64, m.dense_lead = 1, m.vocab = 200;
+    m.experts = 16, m.experts_used = 4, m.groups = 2, m.expert_ff = 64, m.shared_ff = 64, m.dense_lead = 1,
+    m.vocab = 200;
     Subject s = {0};
     write_subject(&s, &m, "kda.gguf", 60);
     compare_settings(&s, moe_settings, sizeof moe_settings / sizeof moe_settings[0]);

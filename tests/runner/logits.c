@@ -1,5 +1,6 @@
 /* logits.c: models in all weight types against exact arithmetic on their weights, in the oracle's own measure of noise
- * (vectors/logits/README.md). Each case gives its given-token steps, its greedy-token steps and its own greedy choices. */
+ * (vectors/logits/README.md). Each case gives its given-token steps, its greedy-token steps and its own greedy choices.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ static double divergence(const Replay *r, const json_t *exact) {
 }
 
 /* One step: the difference, and whether the own choice is the oracle's wherever that is not a near tie. */
-static void measure_step(Replay *r, Measured *m, const json_t *exact, int32_t oracle, double tie, bool *follows, size_t at) {
+static void measure_step(Replay *r, Measured *m, const json_t *exact, int32_t oracle, double tie, bool *follows,
+                         size_t at) {
     const json_t *top = json_object_get(exact, "top"), *logp = json_object_get(exact, "logp");
     if (m->n_steps < MAX_STEPS) m->step[m->n_steps++] = replay_top_difference(r, top);
     if (logp) {
@@ -85,11 +87,13 @@ static void judge_float(Tally *t, const char *name, const char *mode, const Meas
     size_t off = 0;
     for (size_t i = 0; i < m->n_steps; i++) off += !(m->step[i] <= limit);
     if (off <= (moe ? m->n_steps / 50 : 0)) tally_pass(t, "%s", name);
-    else tally_fail(t, "%s %s: %zu of %zu steps are further off than %g, the worst %g", name, mode, off, m->n_steps, limit,
-                    m->step[m->n_steps - 1]);
+    else
+        tally_fail(t, "%s %s: %zu of %zu steps are further off than %g, the worst %g", name, mode, off, m->n_steps,
+                   limit, m->step[m->n_steps - 1]);
 }
 
-static void judge_quantised(Tally *t, const char *name, const char *mode, const Measured *m, const json_t *expect, bool moe) {
+static void judge_quantised(Tally *t, const char *name, const char *mode, const Measured *m, const json_t *expect,
+                            bool moe) {
     const char *suffix = strcmp(mode, "forced") == 0 ? "_forced" : "";
     double p50 = percentile(m, 0.5), p90 = percentile(m, 0.9), kl = m->n_kl ? m->kl / (double)m->n_kl : 0;
     double want50 = 1.5 * noise(expect, "oracle_vs_exact", suffix, "step_p50");
@@ -97,8 +101,9 @@ static void judge_quantised(Tally *t, const char *name, const char *mode, const 
     double want_kl = 2 * noise(expect, "kl_oracle_vs_exact", suffix, "mean");
     bool kl_ok = moe || kl <= want_kl;
     if (p50 <= want50 && p90 <= want90 && kl_ok) tally_pass(t, "%s", name);
-    else tally_fail(t, "%s %s: expected p50 <= %.4g, p90 <= %.4g, KL <= %.3g; got %.4g, %.4g, %.3g", name, mode, want50, want90,
-                    want_kl, p50, p90, kl);
+    else
+        tally_fail(t, "%s %s: expected p50 <= %.4g, p90 <= %.4g, KL <= %.3g; got %.4g, %.4g, %.3g", name, mode, want50,
+                   want90, want_kl, p50, p90, kl);
 }
 
 static void judge(Tally *t, const char *name, Replay *r, const json_t *expect) {

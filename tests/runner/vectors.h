@@ -15,6 +15,7 @@ void tally_skip(Tally *t, const char *format, ...) TH_PRINTF(2, 3); /* always pr
 
 /* One file per kind; dir has the form of the folder of that name. False if dir holds no set of that kind. */
 typedef bool VectorsFn(const char *dir, Tally *t);
-VectorsFn vectors_quants, vectors_gguf, vectors_tokenizers, vectors_logits, vectors_arch_logits, vectors_ops, vectors_mtp;
+VectorsFn vectors_quants, vectors_gguf, vectors_tokenizers, vectors_logits, vectors_arch_logits, vectors_ops,
+    vectors_mtp;
 
 #endif

@@ -84,7 +84,7 @@ static void vectors_agree(void **state) {
     json_decref(data);
 }
 
-/* ---- splits ---------------------------------------------------------------------------------------------------------- */
+/* ---- splits ----------------------------------------------------------------------------------------------------- */
 
 enum { S = 700, H = 6, HK = 2, D = 32, DV = 64 };
 static float K[S * HK * D], V[S * HK * DV], Q[S * H * D], WANT[S * H * DV], GOT[S * H * DV];
@@ -145,7 +145,8 @@ static void long_rows_are_right(void **state) {
             double score[S], sum = 0, o[DV] = {0};
             for (int at = 0; at <= p; at++) {
                 double dot = 0;
-                for (int d = 0; d < D; d++) dot += (double)Q[(p * H + h) * D + d] * (double)K[(at * HK + h / (H / HK)) * D + d];
+                for (int d = 0; d < D; d++)
+                    dot += (double)Q[(p * H + h) * D + d] * (double)K[(at * HK + h / (H / HK)) * D + d];
                 score[at] = exp(dot * (double)0.2f);
                 sum += score[at];
             }

@@ -1,5 +1,6 @@
-/* test_golden.c: every NAME.gguf of tests/golden gives the logits of NAME.json: exact ones, from a binary64 program that
- * shares nothing with the engine (tests/golden/make.py). A cache of binary32, the prompt in one pass and token by token. */
+/* test_golden.c: every NAME.gguf of tests/golden gives the logits of NAME.json: exact ones, from a binary64 program
+ * that shares nothing with the engine (tests/golden/make.py). A cache of binary32, the prompt in one pass and token by
+ * token. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

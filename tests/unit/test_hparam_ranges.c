@@ -1,5 +1,5 @@
-/* test_hparam_ranges.c: numbers of a model: what each architecture makes of its keys, and that no number a file may hold gets
- * past its range. */
+/* test_hparam_ranges.c: numbers of a model: what each architecture makes of its keys, and that no number a file may
+ * hold gets past its range. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -60,7 +60,8 @@ static const Change *change_of(const Change *changes, size_t n, const char *key)
     return NULL;
 }
 
-static void put_int(GgufWriter *w, const char *arch, const char *key, double number, bool real, const Change *c, size_t n) {
+static void put_int(GgufWriter *w, const char *arch, const char *key, double number, bool real, const Change *c,
+                    size_t n) {
     char full[96];
     if (change_of(c, n, key)) return;
     snprintf(full, sizeof full, "%s.%s", arch, key);
@@ -74,7 +75,8 @@ static void read_model(Reading *r, const char *arch, bool experts, const Change 
     char full[96];
     gguf_writer_init(&w);
     if (!change_of(changes, n, "general.architecture")) gguf_writer_str(&w, "general.architecture", arch);
-    for (size_t i = 0; i < TH_COUNT(usual); i++) put_int(&w, arch, usual[i].key, usual[i].number, usual[i].real, changes, n);
+    for (size_t i = 0; i < TH_COUNT(usual); i++)
+        put_int(&w, arch, usual[i].key, usual[i].number, usual[i].real, changes, n);
     for (size_t i = 0; experts && i < TH_COUNT(usual_experts); i++)
         put_int(&w, arch, usual_experts[i].key, usual_experts[i].number, false, changes, n);
     for (size_t i = 0; i < n; i++) {
@@ -153,8 +155,8 @@ static void experts_by_architecture(void **state) {
         done(&r);
         refused(want[i].arch, true, &(Change){.key = "expert_used_count", .kind = INTEGER, .number = 17}, 1,
                 THIMBLE_E_FORMAT, "17 of 16");
-        refused(want[i].arch, true, &(Change){.key = "expert_used_count", .kind = INTEGER, .number = 0}, 1, THIMBLE_E_FORMAT,
-                "0 of 16");
+        refused(want[i].arch, true, &(Change){.key = "expert_used_count", .kind = INTEGER, .number = 0}, 1,
+                THIMBLE_E_FORMAT, "0 of 16");
     }
     Change shared[] = {{.key = "expert_shared_count", .kind = INTEGER, .number = 2},
                        {.key = "expert_shared_feed_forward_length", .kind = INTEGER, .number = 32}};
@@ -261,15 +263,17 @@ static void unknown_names(void **state) {
     (void)state;
     refused("llama", false, &(Change){.key = "general.architecture", .kind = TEXT, .text = "parrot\033[31m"}, 1,
             THIMBLE_E_UNSUPPORTED, "bailingmoe2");
-    refused("llama", false, &(Change){.key = "general.architecture", .kind = LEAVE_OUT}, 1, THIMBLE_E_FORMAT, "missing");
-    refused("llama", false, &(Change){.key = "rope.scaling.type", .kind = TEXT, .text = "spiral"}, 1, THIMBLE_E_UNSUPPORTED,
-            "spiral");
+    refused("llama", false, &(Change){.key = "general.architecture", .kind = LEAVE_OUT}, 1, THIMBLE_E_FORMAT,
+            "missing");
+    refused("llama", false, &(Change){.key = "rope.scaling.type", .kind = TEXT, .text = "spiral"}, 1,
+            THIMBLE_E_UNSUPPORTED, "spiral");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),         cmocka_unit_test(experts_by_architecture), cmocka_unit_test(per_layer_arrays),
-        cmocka_unit_test(windows_of_gemma), cmocka_unit_test(hostile_numbers),         cmocka_unit_test(unknown_names),
+        cmocka_unit_test(defaults),         cmocka_unit_test(experts_by_architecture),
+        cmocka_unit_test(per_layer_arrays), cmocka_unit_test(windows_of_gemma),
+        cmocka_unit_test(hostile_numbers),  cmocka_unit_test(unknown_names),
     };
     th_scratch_open(&dir);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,7 +87,7 @@ static void eval(Run *r, SeqState *s, int T, float *logits) {
     for (int i = 0; i < r->model.hp.n_vocab; i++) assert_true(isfinite(logits[i]));
 }
 
-/* ---- bind --------------------------------------------------------------------------------------------------------------- */
+/* ---- bind ------------------------------------------------------------------------------------------------------- */
 
 /* Some tensors may be missing: then the head is the embedding, or a bias is none. */
 static bool is_optional(const RandomModel *m, const char *name) {
@@ -132,7 +132,7 @@ static void every_shape_is_measured(void **state) {
     }
 }
 
-/* ---- plan --------------------------------------------------------------------------------------------------------------- */
+/* ---- plan ------------------------------------------------------------------------------------------------------- */
 
 static void ledger_keeps_to_the_plan(void **state) {
     (void)state;
@@ -204,7 +204,7 @@ static void floor_grows_with_what_is_asked(void **state) {
     close_all(&r);
 }
 
-/* ---- passes -------------------------------------------------------------------------------------------------------------- */
+/* ---- passes ----------------------------------------------------------------------------------------------------- */
 
 static void rows_are_checked(void **state) {
     (void)state;
@@ -217,7 +217,8 @@ static void rows_are_checked(void **state) {
     SeqState s;
     float *hidden;
     assert_true(th_state_open(&s, &r.model, &r.err));
-    const PassRow bad[][2] = {{{-1, 0, &s}, {0, 1, &s}}, {{48, 0, &s}, {0, 1, &s}}, {{0, 1, &s}, {0, 2, &s}}, {{0, 0, &s}, {0, 2, &s}}};
+    const PassRow bad[][2] = {
+        {{-1, 0, &s}, {0, 1, &s}}, {{48, 0, &s}, {0, 1, &s}}, {{0, 1, &s}, {0, 2, &s}}, {{0, 0, &s}, {0, 2, &s}}};
     for (size_t i = 0; i < TH_COUNT(bad); i++) {
         r.err = (Err){0};
         assert_false(th_model_forward(&r.model, bad[i], 2, &hidden, &r.err));

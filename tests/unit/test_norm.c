@@ -55,7 +55,8 @@ static void activations_agree(void **state) {
     json_decref(data);
 }
 
-/* Pieces handed to threads, rows with a stride: element by element the same, and nothing between the rows is touched. */
+/* Pieces handed to threads, rows with a stride: element by element the same, and nothing between the rows is touched.
+ */
 static void pieces_do_not_show(void **state) {
     (void)state;
     enum { N = 5000, STRIDE = 5008, T = 3 };

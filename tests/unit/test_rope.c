@@ -40,7 +40,8 @@ static void vectors_agree(void **state) {
         RopeNumbers n = numbers_of(c, factors);
         Rope rope;
         assert_true(th_rope_init(&rope, &n, freq, &t.err));
-        if (json_object_get(c, "magnitude")) assert_float_equal(rope.magnitude, (float)op_number(c, "magnitude", 0), 1e-6f);
+        if (json_object_get(c, "magnitude"))
+            assert_float_equal(rope.magnitude, (float)op_number(c, "magnitude", 0), 1e-6f);
         op_test_rows(&t, (int)op_number(c, "pos", 0), 1);
         size_t mark = th_scratch_mark(&t.pass);
         t.pass.rope[0] = &rope;

@@ -9,7 +9,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* ---- turning: 8 x 8 blocks ------------------------------------------------------------------------------------------ */
+/* ---- turning: 8 x 8 blocks -------------------------------------------------------------------------------------- */
 
 TH_INLINE void store_turned(float *kt, const __m256 r[8]) {
     __m256 t[8], u[8];
@@ -57,7 +57,8 @@ static void turn_f32(float *kt, const float *k, int rows, int n) {
             __m256 r[8];
             UNROLL
             for (int i = 0; i < 8; i++)
-                r[i] = part + i < rows ? _mm256_loadu_ps(k + (size_t)(part + i) * (size_t)n + (size_t)d) : _mm256_setzero_ps();
+                r[i] = part + i < rows ? _mm256_loadu_ps(k + (size_t)(part + i) * (size_t)n + (size_t)d)
+                                       : _mm256_setzero_ps();
             store_turned(kt + (size_t)d * ATTN_CHUNK + part, r);
         }
     for (int d = whole; d < n; d++)
@@ -65,7 +66,7 @@ static void turn_f32(float *kt, const float *k, int rows, int n) {
             kt[(size_t)d * ATTN_CHUNK + (size_t)r] = r < rows ? k[(size_t)r * (size_t)n + (size_t)d] : 0;
 }
 
-/* ---- products -------------------------------------------------------------------------------------------------------- */
+/* ---- products --------------------------------------------------------------------------------------------------- */
 
 TH_INLINE void scores_few(float *s, size_t s_stride, const float *q, const float *kt, int n, const int n_q) {
     __m256 sum[2][4];
@@ -95,7 +96,8 @@ static void scores(float *s, size_t s_stride, const float *q, int n_q, const flo
     if (n_q) scores_few(s, s_stride, q, kt, n, 1);
 }
 
-TH_INLINE void weigh_few(float *acc, const float *w, size_t w_stride, const float *v, int rows, int n, const int n_q, const int n_v) {
+TH_INLINE void weigh_few(float *acc, const float *w, size_t w_stride, const float *v, int rows, int n, const int n_q,
+                         const int n_v) {
     __m256 sum[2][4];
     UNROLL
     for (int i = 0; i < n_q; i++)

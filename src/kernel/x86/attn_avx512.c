@@ -9,7 +9,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* ---- turning: 16 x 16 blocks ---------------------------------------------------------------------------------------- */
+/* ---- turning: 16 x 16 blocks ------------------------------------------------------------------------------------ */
 
 TH_INLINE void store_turned(float *kt, __m512 r[16]) {
     __m512 t[16];
@@ -31,7 +31,8 @@ TH_INLINE void store_turned(float *kt, __m512 r[16]) {
     UNROLL
     for (int c = 0; c < 4; c++) {
         __m512 lo02 = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88), lo13 = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);
-        __m512 hi02 = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88), hi13 = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0xdd);
+        __m512 hi02 = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88),
+               hi13 = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0xdd);
         _mm512_storeu_ps(kt + (size_t)c * ATTN_CHUNK, _mm512_shuffle_f32x4(lo02, hi02, 0x88));
         _mm512_storeu_ps(kt + (size_t)(8 + c) * ATTN_CHUNK, _mm512_shuffle_f32x4(lo02, hi02, 0xdd));
         _mm512_storeu_ps(kt + (size_t)(4 + c) * ATTN_CHUNK, _mm512_shuffle_f32x4(lo13, hi13, 0x88));
@@ -63,7 +64,8 @@ static void turn_f32(float *kt, const float *k, int rows, int n) {
             __m512 r[16];
             UNROLL
             for (int i = 0; i < 16; i++)
-                r[i] = half + i < rows ? _mm512_loadu_ps(k + (size_t)(half + i) * (size_t)n + (size_t)d) : _mm512_setzero_ps();
+                r[i] = half + i < rows ? _mm512_loadu_ps(k + (size_t)(half + i) * (size_t)n + (size_t)d)
+                                       : _mm512_setzero_ps();
             store_turned(kt + (size_t)d * ATTN_CHUNK + half, r);
         }
     for (int d = whole; d < n; d++)
@@ -71,7 +73,7 @@ static void turn_f32(float *kt, const float *k, int rows, int n) {
             kt[(size_t)d * ATTN_CHUNK + (size_t)r] = r < rows ? k[(size_t)r * (size_t)n + (size_t)d] : 0;
 }
 
-/* ---- products -------------------------------------------------------------------------------------------------------- */
+/* ---- products --------------------------------------------------------------------------------------------------- */
 
 TH_INLINE void scores_few(float *s, size_t s_stride, const float *q, const float *kt, int n, const int n_q) {
     __m512 lo[8], hi[8];
@@ -101,8 +103,8 @@ static void scores(float *s, size_t s_stride, const float *q, int n_q, const flo
 }
 
 /* Up to 64 of the n values, in n_v vectors of which the last is masked. */
-TH_INLINE void weigh_few(float *acc, const float *w, size_t w_stride, const float *v, int rows, int n, const int n_q, const int n_v,
-                         __mmask16 last) {
+TH_INLINE void weigh_few(float *acc, const float *w, size_t w_stride, const float *v, int rows, int n, const int n_q,
+                         const int n_v, __mmask16 last) {
     __m512 sum[4][4];
     UNROLL
     for (int i = 0; i < n_q; i++)

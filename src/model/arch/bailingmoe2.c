@@ -1,5 +1,5 @@
-/* bailingmoe2.c: Ling and Ring 2.0: sigmoid router in groups, a shared expert, dense first layers, heads rotated by half
- * (specification 12.10). */
+/* bailingmoe2.c: Ling and Ring 2.0: sigmoid router in groups, a shared expert, dense first layers, heads rotated by
+ * half (specification 12.10). */
 #include "model/arch.h"
 
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
@@ -19,4 +19,5 @@ static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
     out->ffn = il < hp->n_dense_lead ? &th_block_ffn : &th_block_moe;
 }
 
-const Arch th_arch_bailingmoe2 = {.name = "bailingmoe2", .rope = ROPE_NEOX, .read = read_numbers, .layer = describe_layer};
+const Arch th_arch_bailingmoe2 = {
+    .name = "bailingmoe2", .rope = ROPE_NEOX, .read = read_numbers, .layer = describe_layer};

@@ -1,9 +1,9 @@
-/* attn.c: grouped-query attention (specification, section 4): projections, optional norms of queries and keys, rotation,
- * cache, attention, output.
+/* attn.c: grouped-query attention (specification, section 4): projections, optional norms of queries and keys,
+ * rotation, cache, attention, output.
  *
- * A sequence keeps K, then V, of this layer: [Hk][n_cells][D] each in the cache type. A full layer has a cell per position
- * of the context; a sliding one a ring of window + batch - 1 cells, the fewest in which a pass cannot overwrite what its
- * first row still has to see. */
+ * A sequence keeps K, then V, of this layer: [Hk][n_cells][D] each in the cache type. A full layer has a cell per
+ * position of the context; a sliding one a ring of window + batch - 1 cells, the fewest in which a pass cannot
+ * overwrite what its first row still has to see. */
 #include <math.h>
 
 #include "model/state.h"
@@ -20,9 +20,10 @@ typedef struct Attn {
 } Attn;
 
 static bool bind_projections(Attn *a, int64_t E, Binder *b) {
-    if (!a->gated && th_bind_has(b, "attn_qkv")) return th_bind_linear(b, "attn_qkv", E, a->q_rows + a->k_rows + a->v_rows, 0, &a->qkv);
-    return th_bind_linear(b, "attn_q", E, a->gated ? 2 * a->q_rows : a->q_rows, 0, &a->q) && th_bind_linear(b, "attn_k", E, a->k_rows, 0, &a->k) &&
-           th_bind_linear(b, "attn_v", E, a->v_rows, 0, &a->v);
+    if (!a->gated && th_bind_has(b, "attn_qkv"))
+        return th_bind_linear(b, "attn_qkv", E, a->q_rows + a->k_rows + a->v_rows, 0, &a->qkv);
+    return th_bind_linear(b, "attn_q", E, a->gated ? 2 * a->q_rows : a->q_rows, 0, &a->q) &&
+           th_bind_linear(b, "attn_k", E, a->k_rows, 0, &a->k) && th_bind_linear(b, "attn_v", E, a->v_rows, 0, &a->v);
 }
 
 static bool bind_norms(Attn *a, const Layer *l, Binder *b) {
@@ -50,11 +51,12 @@ static bool attn_bind(void **priv, const Layer *l, Binder *b) {
                            .window = l->spec.window,
                            .scale = l->spec.attn_scale != 0 ? l->spec.attn_scale : 1.0f / sqrtf((float)hp->D)};
     return th_bind_cache(b, hp->D) && th_bind_cache(b, hp->Dv) && bind_projections(a, hp->n_embd, b) &&
-           bind_norms(a, l, b) && (!l->spec.sinks || th_bind_vector(b, "attn_sinks", ".weight", n->H, 1, 0, &a->sinks)) &&
+           bind_norms(a, l, b) &&
+           (!l->spec.sinks || th_bind_vector(b, "attn_sinks", ".weight", n->H, 1, 0, &a->sinks)) &&
            th_bind_linear(b, "attn_output", (int64_t)n->H * hp->Dv, hp->n_embd, 0, &a->out);
 }
 
-/* ---- the cache ------------------------------------------------------------------------------------------------------ */
+/* ---- the cache -------------------------------------------------------------------------------------------------- */
 
 static int count_cells(const AttendSpec *a, int context, int batch) {
     int64_t ring = (int64_t)a->window + batch - 1;
@@ -87,7 +89,7 @@ static bool attn_can_rewind(const void *priv, const Layer *l, const SeqState *s,
     return th_max_int(0, length - a->window + 1) >= s->high - cells;
 }
 
-/* ---- a pass --------------------------------------------------------------------------------------------------------- */
+/* ---- a pass ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t attn_scratch(const void *priv, const Layer *l, const PassSize *size) {
     const Attn *a = priv;
@@ -96,14 +98,16 @@ static uint64_t attn_scratch(const void *priv, const Layer *l, const PassSize *s
     uint64_t bytes = th_scratch_f32_size(T * q) + th_scratch_f32_size(T * k) + th_scratch_f32_size(T * v) +
                      th_scratch_f32_size(T * o) + th_scratch_size(T * sizeof(KvCache));
     if (a->gated) bytes += th_scratch_f32_size(T * 2 * q);
-    uint64_t project = (a->qkv.w ? th_scratch_f32_size(T * (q + k + v)) : 0) + th_prepare_scratch(l->hp->n_embd, size->T);
+    uint64_t project =
+        (a->qkv.w ? th_scratch_f32_size(T * (q + k + v)) : 0) + th_prepare_scratch(l->hp->n_embd, size->T);
     uint64_t attend = th_attend_scratch(&a->spec, size->T, size->threads);
     uint64_t output = th_prepare_scratch((int)o, size->T);
     return bytes + th_max_size(project, th_max_size(attend, output));
 }
 
 static void split_rows(float *to, const float *from, int n, int stride, int T) {
-    for (int t = 0; t < T; t++) memcpy(to + (size_t)t * (size_t)n, from + (size_t)t * (size_t)stride, (size_t)n * sizeof *to);
+    for (int t = 0; t < T; t++)
+        memcpy(to + (size_t)t * (size_t)n, from + (size_t)t * (size_t)stride, (size_t)n * sizeof *to);
 }
 
 static bool project(Pass *p, const Attn *a, float *q, float *k, float *v, const float *x) {

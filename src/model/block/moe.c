@@ -2,10 +2,10 @@
  *
  *     route -> want the experts -> shared expert (while they arrive) -> experts -> sum by ascending expert id
  *
- * An expert's output enters a token's sum as y = fma(weight, output, y), ascending by expert id, whatever arrived first.
- * Few rows (decode): experts that are in memory go first, several at once, each output into a row of its own; the rows
- * are summed afterwards. Many rows (prefill): expert by expert, ascending, each pinned once per pass for all its tokens,
- * with a bounded window of wanted ones ahead; outputs enter the sums at once, which is the same order. */
+ * An expert's output enters a token's sum as y = fma(weight, output, y), ascending by expert id, whatever arrived
+ * first. Few rows (decode): experts that are in memory go first, several at once, each output into a row of its own;
+ * the rows are summed afterwards. Many rows (prefill): expert by expert, ascending, each pinned once per pass for all
+ * its tokens, with a bounded window of wanted ones ahead; outputs enter the sums at once, which is the same order. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct Moe {
     int E, Fe, Fs;
 } Moe;
 
-/* ---- bind ----------------------------------------------------------------------------------------------------------- */
+/* ---- bind ------------------------------------------------------------------------------------------------------- */
 
 static bool bind_member(Moe *m, Binder *b, const char *name, int64_t cols, int64_t rows) {
     int i = m->n_members++;
@@ -67,7 +67,7 @@ static bool moe_bind(void **priv, const Layer *l, Binder *b) {
            bind_experts(m, b);
 }
 
-/* ---- routing -------------------------------------------------------------------------------------------------------- */
+/* ---- routing ---------------------------------------------------------------------------------------------------- */
 
 /* Experts a token uses: the model's number, or the lossy override within what groups leave. */
 static int count_used(const Moe *m, int override) {
@@ -122,7 +122,8 @@ static size_t routing_bytes(const Moe *m, int T, int K, int threads) {
     size_t X = (size_t)m->spec.X, pairs = (size_t)T * (size_t)K;
     return 3 * th_scratch_size(pairs * sizeof(int)) + th_scratch_size(th_min_size(X, pairs) * sizeof(Group)) +
            th_scratch_f32_size((size_t)T * X) + th_scratch_f32_size((size_t)threads * th_route_tmp((int)X)) +
-           th_scratch_size((size_t)threads * sizeof(uint64_t)) + th_scratch_size(X) + th_scratch_size((X + 1) * sizeof(int));
+           th_scratch_size((size_t)threads * sizeof(uint64_t)) + th_scratch_size(X) +
+           th_scratch_size((X + 1) * sizeof(int));
 }
 
 /* [T][X] */
@@ -175,7 +176,7 @@ static void want_ahead(Pass *p, const Moe *m, Routing *r, int n_done, int window
     if (n > 0) th_weights_want(p->ws, m->bundle, ids, n);
 }
 
-/* ---- experts --------------------------------------------------------------------------------------------------------- */
+/* ---- experts ---------------------------------------------------------------------------------------------------- */
 
 /* y [n][rows] *= scale[expert], += bias[expert]. */
 static void apply_companions(const Moe *m, int member, int expert, float *y, size_t stride, int n) {
@@ -221,7 +222,7 @@ static void input_companions(const Moe *m, int expert, float *h, int T) {
         apply_companions(m, i, expert, h + (size_t)i * (size_t)m->Fe, 2 * (size_t)m->Fe, T);
 }
 
-/* ---- few rows: what is here goes first -------------------------------------------------------------------------------- */
+/* ---- few rows: what is here goes first -------------------------------------------------------------------------- */
 
 typedef struct Few {
     float *h;    /* [pairs][2 Fe] in order of computation */
@@ -320,7 +321,7 @@ static bool run_few(Pass *p, const Moe *m, const Layer *l, Routing *r, float *y,
     return ok;
 }
 
-/* ---- many rows: expert by expert ---------------------------------------------------------------------------------------- */
+/* ---- many rows: expert by expert -------------------------------------------------------------------------------- */
 
 typedef struct Rows {
     const Moe *m;
@@ -338,7 +339,8 @@ static void gather_rows(void *arg, int worker, int begin, int end) {
     (void)worker;
     const Rows *a = arg;
     for (int i = begin; i < end; i++)
-        memcpy(a->to + (size_t)i * a->bytes, a->from + (size_t)(a->r->pairs[a->g->first + i] / a->r->K) * a->bytes, a->bytes);
+        memcpy(a->to + (size_t)i * a->bytes, a->from + (size_t)(a->r->pairs[a->g->first + i] / a->r->K) * a->bytes,
+               a->bytes);
 }
 
 static void sum_rows(void *arg, int worker, int begin, int end) {
@@ -404,7 +406,7 @@ static bool run_many(Pass *p, const Moe *m, const Layer *l, Routing *r, float *y
     return true;
 }
 
-/* ---- the block ----------------------------------------------------------------------------------------------------------- */
+/* ---- the block -------------------------------------------------------------------------------------------------- */
 
 static uint64_t shared_bytes(const Moe *m, int T) {
     if (m->Fs == 0) return 0;
