@@ -26,8 +26,8 @@ typedef struct LayerSpec {
     /* Gated DeltaNet */
     bool grouped_keys; /* value head j uses key head j / (heads / key heads), not j % key heads; ssm_ba accordingly */
     /* norms */
-    const char *mix_norm, *ffn_norm;           /* NULL: "attn_norm", "ffn_norm" (pre-norms) */
-    const char *mix_post_norm, *ffn_post_norm; /* NULL: none (gemma3: "post_attention_norm", "post_ffw_norm") */
+    const char *mix_norm, *ffn_norm;           /* before a block; NULL: "attn_norm", "ffn_norm"; "": none */
+    const char *mix_post_norm, *ffn_post_norm; /* behind it; NULL: none (gemma3: "post_attention_norm", "post_ffw_norm") */
     int act_fn;           /* ACT_FN_* */
     bool shared_gated;    /* shared expert weighed by sigmoid(ffn_gate_inp_shexp . x) */
 } LayerSpec;
@@ -61,7 +61,7 @@ struct Block {
     uint64_t (*scratch)(const void *priv, const Layer *l, const PassSize *size);
     /* May the cache forget positions >= length of s? NULL: always. (Going back to 0 is always allowed.) */
     bool (*can_rewind)(const void *priv, const Layer *l, const SeqState *s, int length);
-    /* y [T][E] = block(x [T][E]); x is already normalised and stays untouched. False with p->err. */
+    /* y [T][E] = block(x [T][E]); x is already normalised (where there is a norm) and stays untouched. False with p->err. */
     bool (*forward)(Pass *p, const void *priv, const Layer *l, float *y, const float *x);
     /* Reads ahead what this layer would probably use for hidden x [E] of an earlier layer. NULL: nothing. */
     void (*guess)(Pass *p, const void *priv, const Layer *l, const float *x);

@@ -10,7 +10,7 @@
 
 static bool bind_norm(Binder *b, const char *name, const Weight **out) {
     *out = NULL;
-    return !name || th_bind_vector(b, name, ".weight", b->hp->n_embd, 1, 0, out);
+    return !name || !*name || th_bind_vector(b, name, ".weight", b->hp->n_embd, 1, 0, out);
 }
 
 static bool bind_layer(Layer *l, Binder *b) {

@@ -125,7 +125,7 @@ SHEETS = {
     'qwen2moe': dict(NEOX, gating=1, norm=False, shared_gate=True, divided=True),
     'qwen3moe': dict(NEOX, qk=True, gating=1, norm=True, divided=True),
     'olmoe': dict(NEOX, qk_whole=True, gating=1, norm=False),
-    'gemma3': dict(NEOX, qk=True, gemma=True),
+    'gemma3': dict(NEOX, qk=True, gemma=True, post=True),
     'granite': dict(PLAIN, factors=True, granite=True),
     'granitemoe': dict(PLAIN, factors=True, granite=True, gating=1, norm=True),
     'granitehybrid': dict(PLAIN, factors=True, granite=True, gating=1, norm=True, recurrent='mamba2'),
@@ -372,8 +372,8 @@ class Model:
     # ---- a token (12) ----
 
     def sub_block(self, il, h, fn, norm, post):
-        y = fn(il, rms_norm(h, self.w(il, norm + '.weight'), self.eps))
-        if self.sheet.get('gemma'):
+        y = fn(il, rms_norm(h, self.w(il, norm + '.weight'), self.eps) if self.sheet.get('pre', True) else h)
+        if self.sheet.get('post'):
             y = rms_norm(y, self.w(il, post + '.weight'), self.eps)
         scale = self.sheet.get('granite') and self.key('residual_scale', 0) or 1
         return [a + scale * b for a, b in zip(h, y)]
