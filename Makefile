@@ -58,14 +58,17 @@ ISA :=
 %_dotprod.o: ISA := -march=armv8.2-a+dotprod
 %_i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
 
-$(BUILD)/arch_list.h: $(wildcard src/model/arch/*.c) Makefile
+# Lists of what a folder holds: written at every run, replaced when they changed (a file may have gone). block/foo.c
+# defines th_block_foo.
+$(BUILD)/arch_list.h: FORCE
 	@mkdir -p $(@D)
-	@{ echo '/* generated: architectures of src/model/arch */'; for a in $(ARCHS); do echo "ARCH($$a)"; done; } > $@
-
-# block/foo.c defines th_block_foo.
-$(BUILD)/block_list.h: $(wildcard src/model/block/*.c) Makefile
+	@{ echo '/* generated: architectures of src/model/arch */'; for a in $(ARCHS); do echo "ARCH($$a)"; done; } > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(BUILD)/block_list.h: FORCE
 	@mkdir -p $(@D)
-	@{ echo '/* generated: blocks of src/model/block */'; for b in $(BLOCKS); do echo "extern const Block th_block_$$b;"; done; } > $@
+	@{ echo '/* generated: blocks of src/model/block */'; for b in $(BLOCKS); do echo "extern const Block th_block_$$b;"; done; } > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+.PHONY: FORCE
 
 LISTS := $(BUILD)/arch_list.h $(BUILD)/block_list.h
 $(BUILD)/src/%.o: src/%.c Makefile | $(LISTS)
