@@ -149,29 +149,29 @@ static void put_fields(Bench *b) {
     Json *j = &b->json;
     char sum[24];
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)r->checksum);
-    json_open(j, '{');
-    json_put_text(j, "model_filename", info->path);
-    json_put_text(j, "model_type", b->type);
-    json_put_size(j, "model_size", info->file_bytes);
-    json_put_size(j, "model_n_params", info->n_params);
-    json_put_text(j, "isa", info->isa);
-    json_put_int(j, "n_batch", info->batch);
-    json_put_int(j, "n_threads", info->threads);
-    json_put_int(j, "n_prompt", r->n_prompt);
-    json_put_int(j, "n_gen", r->n_gen);
-    json_put_real(j, "avg_ts", r->average);
-    json_put_real(j, "stddev_ts", r->deviation);
-    json_key(j, "samples_ts");
-    json_open(j, '[');
-    for (int i = 0; i < r->n_samples; i++) json_real(j, r->samples[i]);
-    json_close(j);
-    json_put_real(j, "bytes_per_token", r->bytes_per_token);
-    json_put_real(j, "hit_rate", r->hit_rate);
-    json_put_size(j, "peak_rss", r->peak_rss);
-    json_put_real(j, "reached", r->reached);
-    json_put_text(j, "logits_checksum", sum);
-    json_put_bool(j, "cold", b->cli->opt.cold);
-    json_close(j);
+    jout_open(j, '{');
+    jout_put_text(j, "model_filename", info->path);
+    jout_put_text(j, "model_type", b->type);
+    jout_put_size(j, "model_size", info->file_bytes);
+    jout_put_size(j, "model_n_params", info->n_params);
+    jout_put_text(j, "isa", info->isa);
+    jout_put_int(j, "n_batch", info->batch);
+    jout_put_int(j, "n_threads", info->threads);
+    jout_put_int(j, "n_prompt", r->n_prompt);
+    jout_put_int(j, "n_gen", r->n_gen);
+    jout_put_real(j, "avg_ts", r->average);
+    jout_put_real(j, "stddev_ts", r->deviation);
+    jout_key(j, "samples_ts");
+    jout_open(j, '[');
+    for (int i = 0; i < r->n_samples; i++) jout_real(j, r->samples[i]);
+    jout_close(j);
+    jout_put_real(j, "bytes_per_token", r->bytes_per_token);
+    jout_put_real(j, "hit_rate", r->hit_rate);
+    jout_put_size(j, "peak_rss", r->peak_rss);
+    jout_put_real(j, "reached", r->reached);
+    jout_put_text(j, "logits_checksum", sum);
+    jout_put_bool(j, "cold", b->cli->opt.cold);
+    jout_close(j);
 }
 
 /* A CSV field in quotes, quotes doubled. */
@@ -221,14 +221,14 @@ static void put_row(Bench *b, bool first) {
         put_csv(b, first);
         break;
     case BENCH_JSONL:
-        json_begin(&b->json, &cli->out);
+        jout_begin(&b->json, &cli->out);
         put_fields(b);
-        json_end(&b->json);
+        jout_end(&b->json);
         break;
     case BENCH_JSON:
         if (first) {
-            json_begin(&b->json, &cli->out);
-            json_open(&b->json, '[');
+            jout_begin(&b->json, &cli->out);
+            jout_open(&b->json, '[');
         }
         put_fields(b);
         break;
@@ -286,7 +286,7 @@ static int measure_all(Bench *b) {
         first = false;
         if (code != EXIT_DONE || out_lost(&b->cli->out)) break;
     }
-    if (o->output == BENCH_JSON && !first) json_end(&b->json);
+    if (o->output == BENCH_JSON && !first) jout_end(&b->json);
     return code;
 }
 

@@ -64,67 +64,67 @@ static void print_text(Cli *cli, const ThimbleModel *m, const ThimbleModelInfo *
 }
 
 static void put_types(Json *j, const ThimbleModelInfo *info) {
-    json_key(j, "types");
-    json_open(j, '[');
+    jout_key(j, "types");
+    jout_open(j, '[');
     for (size_t i = 0; i < info->n_types; i++) {
-        json_open(j, '{');
-        json_put_text(j, "type", info->types[i].name);
-        json_put_size(j, "count", info->types[i].tensors);
-        json_put_size(j, "bytes", info->types[i].bytes);
-        json_put_text(j, "origin", info->types[i].origin);
-        json_close(j);
+        jout_open(j, '{');
+        jout_put_text(j, "type", info->types[i].name);
+        jout_put_size(j, "count", info->types[i].tensors);
+        jout_put_size(j, "bytes", info->types[i].bytes);
+        jout_put_text(j, "origin", info->types[i].origin);
+        jout_close(j);
     }
-    json_close(j);
+    jout_close(j);
 }
 
 static void put_tokenizer(Json *j, const ThimbleModelInfo *info) {
-    json_key(j, "tokenizer");
+    jout_key(j, "tokenizer");
     if (info->tokenizer_model) {
-        json_open(j, '{');
-        json_put_text(j, "model", info->tokenizer_model);
-        json_put_text(j, "pre", info->tokenizer_pre);
-        json_put_int(j, "bos", info->bos);
-        json_put_int(j, "eos", info->eos);
-        json_put_bool(j, "add_bos", info->add_bos);
-        json_put_bool(j, "add_eos", info->add_eos);
-        json_close(j);
+        jout_open(j, '{');
+        jout_put_text(j, "model", info->tokenizer_model);
+        jout_put_text(j, "pre", info->tokenizer_pre);
+        jout_put_int(j, "bos", info->bos);
+        jout_put_int(j, "eos", info->eos);
+        jout_put_bool(j, "add_bos", info->add_bos);
+        jout_put_bool(j, "add_eos", info->add_eos);
+        jout_close(j);
     } else {
-        json_null(j);
+        jout_null(j);
     }
-    json_key(j, "eog");
-    json_open(j, '[');
-    for (size_t i = 0; i < info->n_eog; i++) json_int(j, info->eog[i]);
-    json_close(j);
-    json_put_bool(j, "chat_template", info->has_chat_template);
+    jout_key(j, "eog");
+    jout_open(j, '[');
+    for (size_t i = 0; i < info->n_eog; i++) jout_int(j, info->eog[i]);
+    jout_close(j);
+    jout_put_bool(j, "chat_template", info->has_chat_template);
 }
 
 static void put_json(Cli *cli, const ThimbleModelInfo *info) {
     Json j;
-    json_begin(&j, &cli->out);
-    json_open(&j, '{');
-    json_put_text(&j, "path", info->path);
-    json_put_text(&j, "architecture", info->architecture);
-    json_put_text(&j, "name", info->name);
-    json_put_bool(&j, "supported", info->supported);
-    json_put_text(&j, "why_unsupported", info->why_unsupported);
-    json_put_text(&j, "file_type", info->file_type);
-    json_put_size(&j, "file_bytes", info->file_bytes);
-    json_put_size(&j, "expert_bytes", info->expert_bytes);
-    json_put_size(&j, "dense_bytes", info->dense_bytes);
-    json_put_size(&j, "n_params", info->n_params);
-    json_put_int(&j, "shards", info->shards);
-    json_put_int(&j, "layers", info->layers);
-    json_put_int(&j, "embedding", info->embedding);
-    json_put_int(&j, "heads", info->heads);
-    json_put_int(&j, "heads_kv", info->heads_kv);
-    json_put_int(&j, "experts", info->experts);
-    json_put_int(&j, "experts_used", info->experts_used);
-    json_put_int(&j, "trained_context", info->trained_context);
-    json_put_int(&j, "n_vocab", info->n_vocab);
-    json_put_text(&j, "isa", info->isa);
+    jout_begin(&j, &cli->out);
+    jout_open(&j, '{');
+    jout_put_text(&j, "path", info->path);
+    jout_put_text(&j, "architecture", info->architecture);
+    jout_put_text(&j, "name", info->name);
+    jout_put_bool(&j, "supported", info->supported);
+    jout_put_text(&j, "why_unsupported", info->why_unsupported);
+    jout_put_text(&j, "file_type", info->file_type);
+    jout_put_size(&j, "file_bytes", info->file_bytes);
+    jout_put_size(&j, "expert_bytes", info->expert_bytes);
+    jout_put_size(&j, "dense_bytes", info->dense_bytes);
+    jout_put_size(&j, "n_params", info->n_params);
+    jout_put_int(&j, "shards", info->shards);
+    jout_put_int(&j, "layers", info->layers);
+    jout_put_int(&j, "embedding", info->embedding);
+    jout_put_int(&j, "heads", info->heads);
+    jout_put_int(&j, "heads_kv", info->heads_kv);
+    jout_put_int(&j, "experts", info->experts);
+    jout_put_int(&j, "experts_used", info->experts_used);
+    jout_put_int(&j, "trained_context", info->trained_context);
+    jout_put_int(&j, "n_vocab", info->n_vocab);
+    jout_put_text(&j, "isa", info->isa);
     put_types(&j, info);
     put_tokenizer(&j, info);
-    json_end(&j);
+    jout_end(&j);
 }
 
 int cmd_info(Cli *cli) {

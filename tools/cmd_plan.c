@@ -50,38 +50,38 @@ static void put_json(Cli *cli, const ThimblePlan *p) {
     Json j;
     Part part[N_PARTS];
     parts_of(p, part);
-    json_begin(&j, &cli->out);
-    json_open(&j, '{');
-    json_put_size(&j, "floor", p->floor);
-    json_put_size(&j, "budget", p->budget);
-    json_put_bool(&j, "fits", p->fits);
-    json_key(&j, "parts");
-    json_open(&j, '{');
-    for (int i = 0; i < N_PARTS; i++) json_put_size(&j, part[i].name, part[i].bytes);
-    json_close(&j);
-    json_key(&j, "slots");
-    json_open(&j, '[');
+    jout_begin(&j, &cli->out);
+    jout_open(&j, '{');
+    jout_put_size(&j, "floor", p->floor);
+    jout_put_size(&j, "budget", p->budget);
+    jout_put_bool(&j, "fits", p->fits);
+    jout_key(&j, "parts");
+    jout_open(&j, '{');
+    for (int i = 0; i < N_PARTS; i++) jout_put_size(&j, part[i].name, part[i].bytes);
+    jout_close(&j);
+    jout_key(&j, "slots");
+    jout_open(&j, '[');
     for (int i = 0; i < p->n_slot_classes; i++) {
-        json_open(&j, '{');
-        json_put_size(&j, "bytes", p->slot_class[i].bytes);
-        json_put_int(&j, "count", p->slot_class[i].count);
-        json_put_int(&j, "layers", p->slot_class[i].layers);
-        json_close(&j);
+        jout_open(&j, '{');
+        jout_put_size(&j, "bytes", p->slot_class[i].bytes);
+        jout_put_int(&j, "count", p->slot_class[i].count);
+        jout_put_int(&j, "layers", p->slot_class[i].layers);
+        jout_close(&j);
     }
-    json_close(&j);
-    json_put_size(&j, "file_bytes", p->file_bytes);
-    json_put_size(&j, "expert_bytes", p->expert_bytes);
-    json_put_size(&j, "dense_bytes", p->dense_bytes);
-    json_put_int(&j, "context", p->context);
-    json_put_int(&j, "max_context", p->max_context);
-    json_put_int(&j, "batch", p->batch);
-    json_put_int(&j, "threads", p->threads);
-    json_key(&j, "predicted");
-    json_open(&j, '{');
-    json_put_real(&j, "decode_tps", p->decode_tps);
-    json_put_real(&j, "prefill_tps", p->prefill_tps);
-    json_put_real(&j, "hit_rate", p->hit_rate);
-    json_end(&j);
+    jout_close(&j);
+    jout_put_size(&j, "file_bytes", p->file_bytes);
+    jout_put_size(&j, "expert_bytes", p->expert_bytes);
+    jout_put_size(&j, "dense_bytes", p->dense_bytes);
+    jout_put_int(&j, "context", p->context);
+    jout_put_int(&j, "max_context", p->max_context);
+    jout_put_int(&j, "batch", p->batch);
+    jout_put_int(&j, "threads", p->threads);
+    jout_key(&j, "predicted");
+    jout_open(&j, '{');
+    jout_put_real(&j, "decode_tps", p->decode_tps);
+    jout_put_real(&j, "prefill_tps", p->prefill_tps);
+    jout_put_real(&j, "hit_rate", p->hit_rate);
+    jout_end(&j);
 }
 
 int cmd_plan(Cli *cli) {

@@ -78,19 +78,19 @@ static int exit_code_of(Run *r) {
 
 static void put_json(Run *r, const Report *report) {
     Json j;
-    json_begin(&j, &r->cli->out);
-    json_open(&j, '{');
-    json_key(&j, "text");
-    json_string(&j, r->answer.text.p ? r->answer.text.p : "", r->answer.text.n);
-    json_key(&j, "tokens");
-    json_open(&j, '[');
-    for (size_t i = 0; i < r->answer.ids.n; i++) json_int(&j, r->answer.ids.id[i]);
-    json_close(&j);
-    json_put_text(&j, "finish", finish_name(r->answer.finish));
-    if (r->answer.finish == FINISH_ERROR) json_put_text(&j, "error", r->answer.error.message);
-    json_key(&j, "stats");
+    jout_begin(&j, &r->cli->out);
+    jout_open(&j, '{');
+    jout_key(&j, "text");
+    jout_string(&j, r->answer.text.p ? r->answer.text.p : "", r->answer.text.n);
+    jout_key(&j, "tokens");
+    jout_open(&j, '[');
+    for (size_t i = 0; i < r->answer.ids.n; i++) jout_int(&j, r->answer.ids.id[i]);
+    jout_close(&j);
+    jout_put_text(&j, "finish", finish_name(r->answer.finish));
+    if (r->answer.finish == FINISH_ERROR) jout_put_text(&j, "error", r->answer.error.message);
+    jout_key(&j, "stats");
     report_json(&j, report);
-    json_end(&j);
+    jout_end(&j);
 }
 
 static int answer(Run *r) {

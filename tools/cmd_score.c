@@ -81,22 +81,22 @@ static int prepare(Score *sc) {
 
 static void put_step(Score *sc, size_t at, const float *logits, size_t n, double total) {
     Json *j = &sc->json;
-    json_open(j, '{');
-    json_put_size(j, "pos", at);
-    json_put_int(j, "token", sc->ids.id[at]);
-    json_key(j, "logprob");
-    json_exact(j, sc->next);
-    json_key(j, "top");
-    json_open(j, '[');
+    jout_open(j, '{');
+    jout_put_size(j, "pos", at);
+    jout_put_int(j, "token", sc->ids.id[at]);
+    jout_key(j, "logprob");
+    jout_exact(j, sc->next);
+    jout_key(j, "top");
+    jout_open(j, '[');
     if (sc->cli->opt.top == TOP_ALL) {
         for (size_t i = 0; i < n && !out_lost(&sc->cli->out); i++)
-            json_pair(j, (int32_t)i, logprob_of(logits, n, total, (int32_t)i));
+            jout_pair(j, (int32_t)i, logprob_of(logits, n, total, (int32_t)i));
     } else {
         logprob_top(logits, n, sc->n_top, &sc->top);
-        for (size_t i = 0; i < sc->top.n; i++) json_pair(j, sc->top.id[i], logprob_of(logits, n, total, sc->top.id[i]));
+        for (size_t i = 0; i < sc->top.n; i++) jout_pair(j, sc->top.id[i], logprob_of(logits, n, total, sc->top.id[i]));
     }
-    json_close(j);
-    json_close(j);
+    jout_close(j);
+    jout_close(j);
 }
 
 static void print_line(Score *sc, size_t at) {
@@ -133,21 +133,21 @@ static int score(Score *sc) {
     ThimbleError e = {0};
     Report report;
     if (cli->opt.json) {
-        json_begin(j, &cli->out);
-        json_open(j, '{');
-        json_put_int(j, "n_vocab", thimble_model_info(sc->model)->n_vocab);
-        json_key(j, "steps");
-        json_open(j, '[');
+        jout_begin(j, &cli->out);
+        jout_open(j, '{');
+        jout_put_int(j, "n_vocab", thimble_model_info(sc->model)->n_vocab);
+        jout_key(j, "steps");
+        jout_open(j, '[');
     }
     sc->next = NAN;
     int failed = thimble_session_score(sc->session, sc->ids.id, sc->ids.n, on_row, sc, &e) != THIMBLE_OK;
     report_make(&report, sc->session, 0);
     if (cli->opt.json) {
-        while (j->depth > 1) json_close(j);
-        if (failed) json_put_text(j, "error", e.message);
-        json_key(j, "stats");
+        while (j->depth > 1) jout_close(j);
+        if (failed) jout_put_text(j, "error", e.message);
+        jout_key(j, "stats");
         report_json(j, &report);
-        json_end(j);
+        jout_end(j);
     }
     out_flush(&cli->out);
     if (out_lost(&cli->out)) return EXIT_DONE;

@@ -24,7 +24,7 @@ static bool put_piece(Json *j, const ThimbleModel *m, int32_t id, Text *piece) {
         piece->cap = need + 1;
     }
     thimble_token_bytes(m, id, true, piece->p, piece->cap);
-    json_string(j, piece->p, need);
+    jout_string(j, piece->p, need);
     return true;
 }
 
@@ -32,16 +32,16 @@ static bool put_json(Cli *cli, const ThimbleModel *m, const Ids *ids) {
     Json j;
     Text piece = {0};
     bool fine = true;
-    json_begin(&j, &cli->out);
-    json_open(&j, '{');
-    json_key(&j, "tokens");
-    json_open(&j, '[');
-    for (size_t i = 0; i < ids->n; i++) json_int(&j, ids->id[i]);
-    json_close(&j);
-    json_key(&j, "pieces");
-    json_open(&j, '[');
+    jout_begin(&j, &cli->out);
+    jout_open(&j, '{');
+    jout_key(&j, "tokens");
+    jout_open(&j, '[');
+    for (size_t i = 0; i < ids->n; i++) jout_int(&j, ids->id[i]);
+    jout_close(&j);
+    jout_key(&j, "pieces");
+    jout_open(&j, '[');
     for (size_t i = 0; fine && i < ids->n; i++) fine = put_piece(&j, m, ids->id[i], &piece);
-    json_end(&j);
+    jout_end(&j);
     text_free(&piece);
     return fine;
 }

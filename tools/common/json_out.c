@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-void json_begin(Json *j, Out *out) { *j = (Json){.out = out}; }
+void jout_begin(Json *j, Out *out) { *j = (Json){.out = out}; }
 
 static void separate(Json *j) {
     if (j->after_key)
@@ -17,14 +17,14 @@ static void separate(Json *j) {
     if (j->depth) j->started[j->depth - 1] = true;
 }
 
-void json_open(Json *j, char kind) {
+void jout_open(Json *j, char kind) {
     separate(j);
     out_write(j->out, &kind, 1);
     j->started[j->depth] = false;
     j->closer[j->depth++] = kind == '{' ? '}' : ']';
 }
 
-void json_close(Json *j) {
+void jout_close(Json *j) {
     j->depth--;
     out_write(j->out, &j->closer[j->depth], 1);
 }
@@ -51,54 +51,54 @@ static void write_string(Out *out, const char *s, size_t n) {
     out_write(out, "\"", 1);
 }
 
-void json_key(Json *j, const char *name) {
+void jout_key(Json *j, const char *name) {
     separate(j);
     write_string(j->out, name, strlen(name));
     out_write(j->out, ":", 1);
     j->after_key = true;
 }
 
-void json_string(Json *j, const char *bytes, size_t n) {
+void jout_string(Json *j, const char *bytes, size_t n) {
     separate(j);
     write_string(j->out, bytes, n);
 }
 
-void json_text(Json *j, const char *s) {
+void jout_text(Json *j, const char *s) {
     if (s)
-        json_string(j, s, strlen(s));
+        jout_string(j, s, strlen(s));
     else
-        json_null(j);
+        jout_null(j);
 }
 
-void json_int(Json *j, int64_t v) {
+void jout_int(Json *j, int64_t v) {
     separate(j);
     out_printf(j->out, "%" PRId64, v);
 }
 
-void json_size(Json *j, uint64_t v) {
+void jout_size(Json *j, uint64_t v) {
     separate(j);
     out_printf(j->out, "%" PRIu64, v);
 }
 
-void json_real(Json *j, double v) {
+void jout_real(Json *j, double v) {
     if (!isfinite(v)) {
-        json_null(j);
+        jout_null(j);
         return;
     }
     separate(j);
     out_printf(j->out, "%.6g", v);
 }
 
-void json_exact(Json *j, double v) {
+void jout_exact(Json *j, double v) {
     if (!isfinite(v)) {
-        json_null(j);
+        jout_null(j);
         return;
     }
     separate(j);
     out_printf(j->out, "%.9g", v);
 }
 
-void json_pair(Json *j, int64_t id, double v) {
+void jout_pair(Json *j, int64_t id, double v) {
     separate(j);
     if (isfinite(v))
         out_printf(j->out, "[%" PRId64 ",%.9g]", id, v);
@@ -106,43 +106,43 @@ void json_pair(Json *j, int64_t id, double v) {
         out_printf(j->out, "[%" PRId64 ",null]", id);
 }
 
-void json_bool(Json *j, bool v) {
+void jout_bool(Json *j, bool v) {
     separate(j);
     out_string(j->out, v ? "true" : "false");
 }
 
-void json_null(Json *j) {
+void jout_null(Json *j) {
     separate(j);
     out_string(j->out, "null");
 }
 
-void json_put_text(Json *j, const char *key, const char *s) {
-    json_key(j, key);
-    json_text(j, s);
+void jout_put_text(Json *j, const char *key, const char *s) {
+    jout_key(j, key);
+    jout_text(j, s);
 }
 
-void json_put_int(Json *j, const char *key, int64_t v) {
-    json_key(j, key);
-    json_int(j, v);
+void jout_put_int(Json *j, const char *key, int64_t v) {
+    jout_key(j, key);
+    jout_int(j, v);
 }
 
-void json_put_size(Json *j, const char *key, uint64_t v) {
-    json_key(j, key);
-    json_size(j, v);
+void jout_put_size(Json *j, const char *key, uint64_t v) {
+    jout_key(j, key);
+    jout_size(j, v);
 }
 
-void json_put_real(Json *j, const char *key, double v) {
-    json_key(j, key);
-    json_real(j, v);
+void jout_put_real(Json *j, const char *key, double v) {
+    jout_key(j, key);
+    jout_real(j, v);
 }
 
-void json_put_bool(Json *j, const char *key, bool v) {
-    json_key(j, key);
-    json_bool(j, v);
+void jout_put_bool(Json *j, const char *key, bool v) {
+    jout_key(j, key);
+    jout_bool(j, v);
 }
 
-void json_end(Json *j) {
-    while (j->depth) json_close(j);
+void jout_end(Json *j) {
+    while (j->depth) jout_close(j);
     out_write(j->out, "\n", 1);
     out_flush(j->out);
 }

@@ -17,26 +17,26 @@ typedef struct Json {
     char closer[16];
 } Json;
 
-void json_begin(Json *j, Out *out);
-void json_open(Json *j, char kind); /* '{' or '[' */
-void json_close(Json *j);
-void json_key(Json *j, const char *name);
-void json_string(Json *j, const char *bytes, size_t n);
-void json_text(Json *j, const char *s); /* NULL: null */
-void json_int(Json *j, int64_t v);
-void json_size(Json *j, uint64_t v);
-void json_real(Json *j, double v);  /* 6 digits */
-void json_exact(Json *j, double v); /* %.9g: two different floats never print alike */
+void jout_begin(Json *j, Out *out);
+void jout_open(Json *j, char kind); /* '{' or '[' */
+void jout_close(Json *j);
+void jout_key(Json *j, const char *name);
+void jout_string(Json *j, const char *bytes, size_t n);
+void jout_text(Json *j, const char *s); /* NULL: null */
+void jout_int(Json *j, int64_t v);
+void jout_size(Json *j, uint64_t v);
+void jout_real(Json *j, double v);  /* 6 digits */
+void jout_exact(Json *j, double v); /* %.9g: two different floats never print alike */
 /* [id, value] with value as json_exact: the one form that is written by the million. */
-void json_pair(Json *j, int64_t id, double v);
-void json_bool(Json *j, bool v);
-void json_null(Json *j);
+void jout_pair(Json *j, int64_t id, double v);
+void jout_bool(Json *j, bool v);
+void jout_null(Json *j);
 /* Key and value at once. */
-void json_put_text(Json *j, const char *key, const char *s);
-void json_put_int(Json *j, const char *key, int64_t v);
-void json_put_size(Json *j, const char *key, uint64_t v);
-void json_put_real(Json *j, const char *key, double v);
-void json_put_bool(Json *j, const char *key, bool v);
+void jout_put_text(Json *j, const char *key, const char *s);
+void jout_put_int(Json *j, const char *key, int64_t v);
+void jout_put_size(Json *j, const char *key, uint64_t v);
+void jout_put_real(Json *j, const char *key, double v);
+void jout_put_bool(Json *j, const char *key, bool v);
 /* Closes everything that is open and ends the line. */
-void json_end(Json *j);
+void jout_end(Json *j);
 #endif

@@ -64,76 +64,76 @@ void report_closing_line(Cli *cli, const Report *r) {
 }
 
 static void put_experts(Json *j, const ThimbleStats *t) {
-    json_key(j, "experts");
-    json_open(j, '{');
-    json_put_size(j, "hits", t->expert_hits);
-    json_put_size(j, "misses", t->expert_misses);
-    json_put_size(j, "lookahead_used", t->lookahead_used);
-    json_put_size(j, "lookahead_wasted", t->lookahead_wasted);
-    json_put_size(j, "slots", t->expert_slots);
-    json_put_size(j, "bytes_read", t->expert_bytes_read);
-    json_put_real(j, "stall_ms", t->expert_stall_s * 1e3);
-    json_close(j);
+    jout_key(j, "experts");
+    jout_open(j, '{');
+    jout_put_size(j, "hits", t->expert_hits);
+    jout_put_size(j, "misses", t->expert_misses);
+    jout_put_size(j, "lookahead_used", t->lookahead_used);
+    jout_put_size(j, "lookahead_wasted", t->lookahead_wasted);
+    jout_put_size(j, "slots", t->expert_slots);
+    jout_put_size(j, "bytes_read", t->expert_bytes_read);
+    jout_put_real(j, "stall_ms", t->expert_stall_s * 1e3);
+    jout_close(j);
 }
 
 static void put_io_and_memory(Json *j, const Report *r) {
     const ThimbleStats *t = &r->stats;
-    json_key(j, "io");
-    json_open(j, '{');
-    json_put_size(j, "bytes_read", t->io_bytes_read);
-    json_put_real(j, "bytes_per_token", r->bytes_per_token);
-    json_put_text(j, "mode", t->io_mode);
-    json_put_text(j, "backend", t->io_backend);
-    json_put_real(j, "read_ms", t->io_read_s * 1e3);
-    json_put_real(j, "stall_ms", t->io_stall_s * 1e3);
-    json_close(j);
-    json_key(j, "memory");
-    json_open(j, '{');
-    json_put_size(j, "budget", t->budget);
-    json_put_size(j, "planned", t->planned);
-    json_put_size(j, "peak_rss", t->peak_rss);
-    json_put_size(j, "peak_anon", t->peak_anon);
-    json_close(j);
+    jout_key(j, "io");
+    jout_open(j, '{');
+    jout_put_size(j, "bytes_read", t->io_bytes_read);
+    jout_put_real(j, "bytes_per_token", r->bytes_per_token);
+    jout_put_text(j, "mode", t->io_mode);
+    jout_put_text(j, "backend", t->io_backend);
+    jout_put_real(j, "read_ms", t->io_read_s * 1e3);
+    jout_put_real(j, "stall_ms", t->io_stall_s * 1e3);
+    jout_close(j);
+    jout_key(j, "memory");
+    jout_open(j, '{');
+    jout_put_size(j, "budget", t->budget);
+    jout_put_size(j, "planned", t->planned);
+    jout_put_size(j, "peak_rss", t->peak_rss);
+    jout_put_size(j, "peak_anon", t->peak_anon);
+    jout_close(j);
 }
 
 static void put_limit_and_lossy(Json *j, const Report *r) {
     const ThimbleStats *t = &r->stats;
-    json_key(j, "limit");
-    json_open(j, '{');
-    json_put_text(j, "bound", bound_name(t->limit_bound));
-    json_put_real(j, "decode_tps", t->limit_decode_tps);
-    json_put_real(j, "reached", r->reached);
-    json_close(j);
-    json_key(j, "lossy");
+    jout_key(j, "limit");
+    jout_open(j, '{');
+    jout_put_text(j, "bound", bound_name(t->limit_bound));
+    jout_put_real(j, "decode_tps", t->limit_decode_tps);
+    jout_put_real(j, "reached", r->reached);
+    jout_close(j);
+    jout_key(j, "lossy");
     if (t->route_bias == 0 && !t->experts) {
-        json_null(j);
+        jout_null(j);
         return;
     }
-    json_open(j, '{');
-    json_put_real(j, "route_bias", (double)t->route_bias);
-    json_put_int(j, "experts", t->experts);
-    json_put_size(j, "picks_changed", t->picks_changed);
-    json_close(j);
+    jout_open(j, '{');
+    jout_put_real(j, "route_bias", (double)t->route_bias);
+    jout_put_int(j, "experts", t->experts);
+    jout_put_size(j, "picks_changed", t->picks_changed);
+    jout_close(j);
 }
 
 void report_json(Json *j, const Report *r) {
     const ThimbleStats *t = &r->stats;
-    json_open(j, '{');
-    json_put_size(j, "prompt_tokens", t->prompt_tokens);
-    json_put_size(j, "generated_tokens", r->generated);
-    json_put_real(j, "prefill_tps", r->prefill_tps);
-    json_put_real(j, "decode_tps", r->decode_tps);
-    json_put_real(j, "ttft_ms", t->first_token_s * 1e3);
-    json_put_real(j, "load_ms", t->load_s * 1e3);
-    json_put_int(j, "threads", t->threads);
-    json_put_text(j, "isa", t->isa);
-    json_key(j, "seed");
+    jout_open(j, '{');
+    jout_put_size(j, "prompt_tokens", t->prompt_tokens);
+    jout_put_size(j, "generated_tokens", r->generated);
+    jout_put_real(j, "prefill_tps", r->prefill_tps);
+    jout_put_real(j, "decode_tps", r->decode_tps);
+    jout_put_real(j, "ttft_ms", t->first_token_s * 1e3);
+    jout_put_real(j, "load_ms", t->load_s * 1e3);
+    jout_put_int(j, "threads", t->threads);
+    jout_put_text(j, "isa", t->isa);
+    jout_key(j, "seed");
     if (r->has_seed)
-        json_size(j, r->seed);
+        jout_size(j, r->seed);
     else
-        json_null(j);
+        jout_null(j);
     put_experts(j, t);
     put_io_and_memory(j, r);
     put_limit_and_lossy(j, r);
-    json_close(j);
+    jout_close(j);
 }
