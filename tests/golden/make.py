@@ -30,7 +30,7 @@ MODELS = {
                           shared=1),
     "bailingmoe3": dict(rope="norm", L=4, D=20, R=8, C=24, Dv=12, Rq=16, X=4, K=2, Fe=16, Fs=24, G=1, Gu=1, norm=True,
                         scale=2.5, lead=1, gate_bias=True, latent_every=4, kda=12, bound=-5.0, taps=4, clamp=0.5,
-                        shared_clamp=[0.0, 0.25, 0.5, 0.0]),
+                        shared_clamp=[0.0, 0.25, 0.5, 0.0], nextn=1),
 }
 
 
@@ -171,7 +171,7 @@ def make_weights(m, rng):
 def write_latent(m, out, a):
     """Keys of latent attention; the ones of the cache where other models have those of their heads."""
     old = bool(m.get("kv_b"))
-    kv = [int(not is_kda(m, i)) for i in range(m["L"])] if m.get("latent_every") else m["H"] if old else 1
+    kv = [int(not is_kda(m, i)) for i in range(m["L"] + m.get("nextn", 0))] if m.get("latent_every") else m["H"] if old else 1
     out.put(f"{a}.attention.head_count_kv", kv)
     out.put(f"{a}.attention.key_length", m["D"] if old else m["C"] + m["R"])
     out.put(f"{a}.attention.value_length", m["Dv"] if old else m["C"])
@@ -181,7 +181,8 @@ def write_latent(m, out, a):
         out.put(f"{a}.attention.value_length_mla", m["Dv"])
     for field, key in (("shared", "expert_shared_count"), ("norm", "expert_weights_norm"), ("kda", "kda.head_dim"),
                        ("bound", "kda.gate_lower_bound"), ("taps", "ssm.conv_kernel"), ("clamp", "swiglu_clamp_exp"),
-                       ("shared_clamp", "swiglu_clamp_shexp"), ("yarn_log", "rope.scaling.yarn_log_multiplier")):
+                       ("shared_clamp", "swiglu_clamp_shexp"), ("yarn_log", "rope.scaling.yarn_log_multiplier"),
+                       ("nextn", "nextn_predict_layers")):
         if m.get(field):
             out.put(f"{a}.{key}", m[field])
     if a == "deepseek2" and m.get("G"):
@@ -193,7 +194,7 @@ def write_model(m, w, path):
     out.put("general.architecture", a)
     if m.get("C"):
         write_latent(m, out, a)
-    for key, value in (("block_count", m["L"]), ("context_length", 64), ("embedding_length", m["E"]),
+    for key, value in (("block_count", m["L"] + m.get("nextn", 0)), ("context_length", 64), ("embedding_length", m["E"]),
                        ("feed_forward_length", m["F"]), ("attention.head_count", m["H"]),
                        ("attention.head_count_kv", m["Hk"] if not m.get("C") else None),
                        ("attention.key_length", m["D"] if not m.get("C") else None),
