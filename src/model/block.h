@@ -48,6 +48,13 @@ typedef struct PassSize {
     int experts; /* Pass.experts_override */
 } PassSize;
 
+/* Cached rows of one kind (a head's keys, say): that of position p lies at base + p % n_cells * row_bytes. */
+typedef struct CacheRows {
+    char *base;
+    size_t row_bytes;
+    int n_cells, first;
+} CacheRows;
+
 struct Block {
     const char *name;
     /* Takes its tensors IN THE ORDER THEY RUN; allocates its private record from the model's arena. */
@@ -61,6 +68,9 @@ struct Block {
     uint64_t (*scratch)(const void *priv, const Layer *l, const PassSize *size);
     /* May the cache forget positions >= length of s? NULL: always. (Going back to 0 is always allowed.) */
     bool (*can_rewind)(const void *priv, const Layer *l, const SeqState *s, int length);
+    /* For snapshots: the i-th of the cache's series of rows. What a sequence of `length` tokens still needs of it are
+     * the positions out->first .. length - 1. False beyond the last series. There whenever state is. */
+    bool (*rows)(const void *priv, const Layer *l, const SeqState *s, int length, int i, CacheRows *out);
     /* y [T][E] = block(x [T][E]); x is already normalised (where there is a norm) and stays untouched. False with p->err. */
     bool (*forward)(Pass *p, const void *priv, const Layer *l, float *y, const float *x);
     /* Reads ahead what this layer would probably use for hidden x [E] of an earlier layer. NULL: nothing. */

@@ -13,7 +13,7 @@ enum { FLOOR_CONTEXT = 512, AUTO_CONTEXT = 4096 };
 /* Code, libraries, stacks, allocator slack: measured, see docs/MEMORY.md. */
 static const uint64_t RESERVE = 6 * 1024 * 1024, RESERVE_PER_THREAD = 256 * 1024;
 /* Shares of what is above the floor that context and batch may take when weights have to leave memory for them. */
-enum { CONTEXT_SHARE = 4, BATCH_SHARE = 8 };
+enum { CONTEXT_SHARE = 4, BATCH_SHARE = 8, CHECKPOINT_SHARE = 16, CHECKPOINT_EVERY = 256 };
 
 static uint64_t scratch_bytes(const Model *m, int context, int T) {
     const Hparams *hp = &m->hp;
@@ -39,10 +39,21 @@ static uint64_t state_bytes(const Model *m, int context, int batch) {
     return bytes;
 }
 
+/* Of all sessions; none if no layer is recurrent. */
+static uint64_t checkpoint_bytes(const Model *m, int checkpoints) {
+    uint64_t each = th_state_checkpoint_bytes(m), bytes;
+    if (!th_size_mul(each, (uint64_t)checkpoints, &bytes) || bytes > SIZE_MAX / 4) return UINT64_MAX / 4;
+    bytes = th_vm_rounded((size_t)bytes, false);
+    return th_size_mul(bytes, (uint64_t)m->options.sessions, &bytes) ? bytes : UINT64_MAX / 4;
+}
+
 /* Everything but weights; saturated far above any budget rather than wrapped. */
 static uint64_t others(const Model *m, const ModelPlan *plan, int context, int batch) {
     uint64_t bytes = plan->metadata + plan->reserve + scratch_bytes(m, context, batch);
-    return th_size_add(bytes, state_bytes(m, context, batch), &bytes) ? bytes : UINT64_MAX / 2;
+    return th_size_add(bytes, state_bytes(m, context, batch), &bytes) &&
+                   th_size_add(bytes, checkpoint_bytes(m, plan->checkpoints), &bytes)
+               ? bytes
+               : UINT64_MAX / 2;
 }
 
 typedef struct Search {
@@ -97,6 +108,16 @@ static void choose_batch(const Model *m, ModelPlan *plan, int least_batch) {
     plan->batch = th_max_int(n, least_batch);
 }
 
+/* Last of all, because a session can do without: one for each CHECKPOINT_EVERY tokens of context and a few for turns. */
+static void choose_checkpoints(const Model *m, ModelPlan *plan) {
+    uint64_t taken = others(m, plan, plan->context, plan->batch);
+    uint64_t most = allowance(m, plan, taken, CHECKPOINT_SHARE) - taken;
+    int n = th_min_int(AUTO_CHECKPOINTS, 3 + plan->context / CHECKPOINT_EVERY);
+    if (m->options.checkpoints != CHECKPOINTS_AUTO || th_state_checkpoint_bytes(m) == 0) return;
+    while (n > 0 && checkpoint_bytes(m, n) > most) n--;
+    plan->checkpoints = n;
+}
+
 bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err) {
     const ModelOptions *o = &m->options;
     int least_batch = o->sessions, used = th_max_int(m->hp.n_expert_used, o->experts);
@@ -104,6 +125,7 @@ bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err) {
     *out = (ModelPlan){.reserve = RESERVE + (uint64_t)m->threads * RESERVE_PER_THREAD, .batch = least_batch};
     out->metadata = m->budget->by_class[MEM_METADATA] + extra;
     out->context = o->context > 0 ? o->context : th_min_int(FLOOR_CONTEXT, m->hp.n_ctx_train);
+    if (th_state_checkpoint_bytes(m) > 0) out->checkpoints = th_max_int(0, o->checkpoints);
     th_weights_need(m->ws, th_min_int(used, th_max_int(1, m->hp.n_expert)), &out->need);
     uint64_t least = others(m, out, out->context, least_batch);
     if (!th_size_add(least, out->need.floor, &out->floor)) out->floor = UINT64_MAX / 2;
@@ -113,8 +135,9 @@ bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err) {
     if (out->fits) {
         choose_context(m, out, least_batch);
         choose_batch(m, out, least_batch);
+        choose_checkpoints(m, out);
     }
-    out->kv = state_bytes(m, out->context, out->batch);
+    out->kv = state_bytes(m, out->context, out->batch) + checkpoint_bytes(m, out->checkpoints);
     out->scratch = scratch_bytes(m, out->context, out->batch);
     if (!out->fits) return true;
     uint64_t left = o->budget - others(m, out, out->context, out->batch);

@@ -152,7 +152,7 @@ static void resolve_norms(Model *m) {
 }
 
 bool th_model_load(Model *m, const ModelPlan *plan, Err *err) {
-    m->context = plan->context, m->batch = plan->batch;
+    m->context = plan->context, m->batch = plan->batch, m->checkpoints = plan->checkpoints;
     if (!th_budget_take(m->budget, MEM_RESERVE, plan->reserve, err)) return false;
     m->reserve = plan->reserve;
     if (!th_pool_open(&m->pool, m->threads, err)) return false;

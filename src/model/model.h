@@ -5,13 +5,14 @@
 #include "model/arch.h"
 #include "model/state.h"
 
-enum { AUTO_BATCH = 512, MOST_BATCH = 4096, MOST_SESSIONS = 256 };
+enum { AUTO_BATCH = 512, MOST_BATCH = 4096, MOST_SESSIONS = 256, CHECKPOINTS_AUTO = -1, AUTO_CHECKPOINTS = 16, MOST_CHECKPOINTS = 256 };
 
 typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except where said */
     uint64_t budget;
     bool budget_explicit;
     int threads, context /* 0: auto */, sessions, batch /* 0: auto; otherwise an upper bound */, cache_type, experts;
     int keep; /* earlier positions to which recurrent memory can go back (drafts): that many more copies of it */
+    int checkpoints; /* of recurrent memory per session; CHECKPOINTS_AUTO: what the budget leaves for them */
     float route_bias;
     unsigned isa;
     WeightsOptions weights;
@@ -33,6 +34,7 @@ struct Model {
     Rope rope[MAX_ROPES];    /* full, sliding */
     double *rope_freq[MAX_ROPES];
     int n_ropes;
+    int checkpoints;         /* a session may keep so many, each of th_state_checkpoint_bytes */
     int context, batch, threads; /* batch: most rows of one pass, at least options.sessions */
     Scratch scratch;         /* what the rows leave of scratch_memory */
     void *scratch_memory;
@@ -47,6 +49,7 @@ typedef struct ModelPlan {
     uint64_t floor;          /* for options.context (512 or trained length if 0), batch 1 */
     bool fits;
     int context, max_context, batch;
+    int checkpoints;         /* per session; part of kv */
     uint64_t metadata, kv, scratch, reserve; /* metadata includes `extra`; kv is that of all sessions */
     WeightsPlan weights;
     WeightsNeed need;

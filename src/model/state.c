@@ -90,11 +90,15 @@ static bool caches_rewind(const SeqState *s, int length) {
     return true;
 }
 
-bool th_state_rewind(SeqState *s, int length) {
+bool th_state_can_rewind(const SeqState *s, int length) {
     if (length < 0 || length > s->length) return false;
     if (length > 0 && s->slot_bytes > 0 && length < s->kept_from) return false;
-    if (!(length == s->length && s->high == s->length) && !caches_rewind(s, length)) return false;
-    if (length == 0) s->high = s->kept_from = 0;
+    return (length == s->length && s->high == s->length) || caches_rewind(s, length);
+}
+
+bool th_state_rewind(SeqState *s, int length) {
+    if (!th_state_can_rewind(s, length)) return false;
+    if (length == 0) s->high = s->kept_from = s->restored = 0;
     s->length = length;
     return true;
 }
@@ -131,10 +135,60 @@ void th_state_save_recurrent(const SeqState *s, void *to) {
         memcpy(to, slot_of(s, s->length), s->slot_bytes);
 }
 
+bool th_state_can_load(const SeqState *s, int length) {
+    return length >= 0 && length <= s->length && caches_rewind(s, length);
+}
+
 bool th_state_load_recurrent(SeqState *s, const void *from, int length) {
-    if (length < 0 || length > s->length || !caches_rewind(s, length)) return false;
+    if (!th_state_can_load(s, length)) return false;
     if (s->slot_bytes > 0) memcpy(slot_of(s, length), from, s->slot_bytes);
-    if (length == 0) s->high = 0;
+    if (length == 0) s->high = s->restored = 0;
     s->kept_from = s->length = length;
     return true;
+}
+
+uint64_t th_state_checkpoint_bytes(const Model *m) {
+    uint64_t bytes = 0;
+    for (int il = 0; il < m->hp.n_layer; il++) bytes = sum(bytes, recurrent_bytes(m, il));
+    return bytes ? sum(bytes, th_align_up((uint64_t)m->hp.n_vocab * sizeof(float), 64)) : 0;
+}
+
+char *th_state_recurrent(const SeqState *s) { return s->slot_bytes > 0 ? slot_of(s, s->length) : NULL; }
+
+/* Positions [first, length) of one series: one piece, or two where a ring wraps. */
+static bool series_pieces(const CacheRows *r, int length, StatePieceFn fn, void *arg) {
+    for (int p = r->first; p < length;) {
+        int cell = p % r->n_cells, n = th_min_int(length - p, r->n_cells - cell);
+        if (!fn(arg, r->base + (size_t)cell * r->row_bytes, (size_t)n * r->row_bytes)) return false;
+        p += n;
+    }
+    return true;
+}
+
+bool th_state_pieces(const SeqState *s, int length, StatePieceFn fn, void *arg) {
+    const Model *m = s->model;
+    for (int il = 0; il < m->hp.n_layer; il++) {
+        const Layer *l = &m->layers[il];
+        const Block *mix = l->spec.mix;
+        CacheRows rows;
+        for (int i = 0; mix->rows && mix->rows(l->mix, l, s, length, i, &rows); i++)
+            if (!series_pieces(&rows, length, fn, arg)) return false;
+    }
+    return true;
+}
+
+static bool count_piece(void *arg, char *piece, size_t bytes) {
+    (void)piece;
+    *(uint64_t *)arg += bytes;
+    return true;
+}
+
+uint64_t th_state_pieces_bytes(const SeqState *s, int length) {
+    uint64_t bytes = 0;
+    th_state_pieces(s, length, count_piece, &bytes);
+    return bytes;
+}
+
+void th_state_restored(SeqState *s, int length) {
+    s->length = s->high = s->kept_from = s->restored = length;
 }

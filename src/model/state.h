@@ -30,6 +30,7 @@ struct SeqState {
     int kept_from; /* recurrent memory is there after kept_from .. length tokens. A pass raises it before it writes
                     * and moves length when it has succeeded; kept_from > length: a failed pass spoilt the memory
                     * (and, as ever, the memory after 0 tokens is there) */
+    int restored;  /* caches came from a snapshot of this length: rings hold nothing older than its windows */
     void *memory;  /* one region */
     uint64_t bytes;
 };
@@ -40,6 +41,7 @@ void th_state_close(SeqState *s, const Model *m);                /* accepts a ze
 /* Forgets positions >= length; false (nothing changed) if the memory cannot: a ring went past it, or the recurrent
  * memory of that position is gone. Going back to 0 is always possible. */
 bool th_state_rewind(SeqState *s, int length);
+bool th_state_can_rewind(const SeqState *s, int length); /* would it? */
 /* May a pass continue at length? Not after a failed pass that had begun to overwrite recurrent memory. */
 static inline bool th_state_intact(const SeqState *s) {
     return s->slot_bytes == 0 || s->length == 0 || s->kept_from <= s->length;
@@ -57,9 +59,27 @@ static inline size_t th_state_runs_scratch(int T) { return th_scratch_size((size
 /* ---- checkpoints: the recurrent memory after length tokens as one piece of slot_bytes -------------------------------
  */
 
+/* Bytes of one checkpoint: the memory and the logits after the last token; 0 if no layer is recurrent. */
+uint64_t th_state_checkpoint_bytes(const Model *m);
+/* The memory after length tokens where it lies, NULL if there is none; length > 0. */
+char *th_state_recurrent(const SeqState *s);
 void th_state_save_recurrent(const SeqState *s, void *to);
 /* The reverse, for a sequence that keeps its caches: its length becomes `length`, which must not exceed the present one
  * (nor what rings still hold: false, nothing changed). */
 bool th_state_load_recurrent(SeqState *s, const void *from, int length);
+bool th_state_can_load(const SeqState *s, int length); /* would it? */
+
+/* ---- snapshots ------------------------------------------------------------------------------------------------------
+ */
+
+/* The rows of all caches that a sequence of `length` tokens needs, layer by layer and by ascending position, as pieces of
+ * memory: the same bytes in the same order whatever context and batch the sequence was made for. Stops when fn says
+ * false, and says so. */
+typedef bool (*StatePieceFn)(void *arg, char *piece, size_t bytes);
+bool th_state_pieces(const SeqState *s, int length, StatePieceFn fn, void *arg);
+uint64_t th_state_pieces_bytes(const SeqState *s, int length);
+/* The caches (and the recurrent memory, at th_state_recurrent) have been filled from outside for length tokens: until
+ * then the sequence must be empty. */
+void th_state_restored(SeqState *s, int length);
 
 #endif

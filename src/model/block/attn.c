@@ -85,8 +85,20 @@ static bool attn_can_rewind(const void *priv, const Layer *l, const SeqState *s,
     (void)l;
     const AttendSpec *a = &((const Attn *)priv)->spec;
     int cells = count_cells(a, s->context, s->batch);
-    if (a->window == 0 || s->high <= cells) return true;
-    return th_max_int(0, length - a->window + 1) >= s->high - cells;
+    if (a->window == 0) return true;
+    if (length < s->restored && s->restored >= a->window) return false; /* only the window came back */
+    return s->high <= cells || th_max_int(0, length - a->window + 1) >= s->high - cells;
+}
+
+static bool attn_rows(const void *priv, const Layer *l, const SeqState *s, int length, int i, CacheRows *out) {
+    const AttendSpec *a = &((const Attn *)priv)->spec;
+    bool is_value = i >= a->Hk;
+    if (i >= 2 * a->Hk) return false;
+    KvCache c = cache_of(a, s, l->index);
+    *out = (CacheRows){.row_bytes = th_cache_value_bytes(s->cache_type, is_value ? a->Dv : a->D), .n_cells = c.n_cells};
+    out->base = (is_value ? c.v : c.k) + (size_t)(i % a->Hk) * (size_t)c.n_cells * out->row_bytes;
+    out->first = a->window > 0 ? th_max_int(0, length - a->window + 1) : 0;
+    return true;
 }
 
 /* ---- a pass ----------------------------------------------------------------------------------------------------- */
@@ -173,4 +185,4 @@ static bool attn_forward(Pass *p, const void *priv, const Layer *l, float *y, co
 }
 
 const Block th_block_attn = {.name = "attention", .bind = attn_bind, .state = attn_state, .scratch = attn_scratch,
-                             .can_rewind = attn_can_rewind, .forward = attn_forward};
+                             .can_rewind = attn_can_rewind, .rows = attn_rows, .forward = attn_forward};
