@@ -92,6 +92,8 @@ typedef struct ThimbleModelOptions {
     const char *isa;  /* comma-separated instruction sets to allow ("c", "avx2", ...); NULL: all the CPU has         */
     ThimbleLog log;
     ThimbleProgress progress;
+    int checkpoints; /* earlier states of recurrent memory each session may keep to go back to (hybrid models; megabytes
+                      * each); 0: from what the budget leaves above the floor, at most 16; -1: none */
 } ThimbleModelOptions;
 
 /* Fills the defaults above. */
@@ -113,6 +115,7 @@ typedef struct ThimblePlan {
     } slot_class[8]; /* expert slots by size                       */
     int n_slot_classes;
     double decode_tps, prefill_tps, hit_rate; /* predictions from rough device figures; 0: unknown             */
+    int checkpoints; /* of recurrent memory for each session; part of kv                                   */
 } ThimblePlan;
 
 /* THIMBLE_OK with out->fits false when the budget is below the floor. out->struct_size is set by the caller
@@ -204,8 +207,9 @@ THIMBLE_API int thimble_session_eval(ThimbleSession *s, const int32_t *tok, size
 /* One token for each of n sessions of one model, in passes of at most a batch. Errors as sync; sessions of passes that
  * were done before the error have moved, the others have not (thimble_session_length tells). */
 THIMBLE_API int thimble_eval_batch(ThimbleSession *const *s, const int32_t *tok, size_t n, ThimbleError *e);
-/* Forgets everything from position pos on. STATE if the memory cannot (a window's ring went past it): sync then starts
- * from the beginning by itself. Logits are gone until the next eval. */
+/* Forgets everything from position pos on. Recurrent memory goes back to the last checkpoint below pos and evaluates from
+ * there, so that errors are also those of eval. STATE if the memory cannot (a window's ring went past it, or there is no
+ * checkpoint): sync then starts from the beginning by itself. Logits may be gone until the next eval. */
 THIMBLE_API int thimble_session_rewind(ThimbleSession *s, size_t pos, ThimbleError *e);
 /* Appends n tokens like eval and hands out the logits after each of them, in order, without holding them all at once.
  * logits [n_vocab] is valid during the call only. A return value other than 0 stops with CANCELLED; the timeline then
@@ -256,6 +260,7 @@ typedef struct ThimbleStats {
     float route_bias;
     int experts;
     uint64_t picks_changed; /* experts that a lossy option chose differently                 */
+    uint64_t cached_tokens; /* of the prompts given to sync, those that needed no evaluation */
 } ThimbleStats;
 /* Figures since the model was opened (memory, I/O) and since the session was (tokens). */
 THIMBLE_API void thimble_session_stats(const ThimbleSession *s, ThimbleStats *out);

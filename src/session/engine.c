@@ -31,6 +31,7 @@ static bool check_ranges(const ThimbleModelOptions *o, Err *err) {
            in_range("lookahead", o->lookahead, 0, THIMBLE_OFF, err) &&
            in_range("evict", o->evict, 0, THIMBLE_EVICT_LFU, err) &&
            in_range("cache_type", o->cache_type, 0, THIMBLE_CACHE_Q8_0, err) &&
+           in_range("checkpoints", o->checkpoints, -1, MOST_CHECKPOINTS, err) &&
            in_range("experts", o->experts, 0, MAX_EXPERTS, err);
 }
 
@@ -57,6 +58,9 @@ bool th_engine_resolve(const ThimbleModelOptions *o, ModelOptions *out, Err *err
                           .batch = o->batch,
                           .cache_type = o->cache_type,
                           .experts = o->experts,
+                          .checkpoints = o->checkpoints == 0   ? CHECKPOINTS_AUTO
+                                         : o->checkpoints < 0 ? 0
+                                                              : o->checkpoints,
                           .route_bias = o->route_bias,
                           .isa = th_cpu_isa() & mask};
     out->weights = (WeightsOptions){.home = o->home, .slots = o->slots, .evict = o->evict, .lookahead = o->lookahead};
@@ -320,6 +324,7 @@ static void fill_plan(const Engine *e, ThimblePlan *out) {
                          .scratch = p->scratch,
                          .io = p->weights.io,
                          .reserve = p->reserve,
+                         .checkpoints = p->checkpoints,
                          .file_bytes = e->gguf.file_bytes,
                          .expert_bytes = p->need.experts,
                          .dense_bytes = p->need.dense + p->need.vectors,

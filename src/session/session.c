@@ -1,7 +1,8 @@
 /* session.c: a timeline of tokens on an engine.
  *
  * The state's length moves only after a pass has succeeded, so that an error or a cancel leaves a shorter timeline and
- * never a wrong one. Logits belong to the last token; whatever shortens the timeline drops them. */
+ * never a wrong one. Logits belong to the last token; whatever shortens the timeline drops them. A memory that cannot be
+ * cut goes back to a checkpoint; what lies between that and where the timeline was to end is evaluated again. */
 #include "session/session.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ bool th_session_open(Session *s, Engine *e, const ThimbleSessionOptions *o, Err 
     s->engine = e;
     if (o) s->progress = o->progress;
     size_t vocab = (size_t)e->model.hp.n_vocab, context = (size_t)e->model.context;
-    if (!th_state_open(&s->state, &e->model, err)) goto fail;
+    if (!th_state_open(&s->state, &e->model, err) || !th_checkpoints_open(&s->checkpoints, &e->model, err)) goto fail;
     s->tokens = th_mem_alloc(&e->budget, MEM_SCRATCH, context * sizeof *s->tokens, 64, err);
     if (!s->tokens) goto fail;
     s->logits = th_mem_alloc(&e->budget, MEM_SCRATCH, vocab * sizeof *s->logits, 64, err);
@@ -51,6 +52,7 @@ void th_session_close(Session *s) {
     th_mem_free(&e->budget, MEM_SCRATCH, s->candidates, vocab * sizeof(Candidate));
     th_mem_free(&e->budget, MEM_SCRATCH, s->logits, vocab * sizeof *s->logits);
     th_mem_free(&e->budget, MEM_SCRATCH, s->tokens, context * sizeof *s->tokens);
+    th_checkpoints_close(&s->checkpoints);
     th_state_close(&s->state, &e->model);
     pthread_mutex_lock(&e->lock);
     e->open_sessions--;
@@ -139,7 +141,7 @@ static bool run_pass(Session *s, const int32_t *tokens, int T, const Want *want,
     float *hidden = NULL;
     bool ok = th_weights_check(e->model.ws, err) && th_model_forward(&e->model, rows, T, &hidden, err);
     if (ok) { /* the state has moved: so does the timeline, whatever becomes of the logits */
-        memcpy(s->tokens + s->length, tokens, (size_t)T * sizeof *tokens);
+        memmove(s->tokens + s->length, tokens, (size_t)T * sizeof *tokens); /* may be the timeline's own */
         s->length += T;
     }
     if (ok && want->fn) {
@@ -159,6 +161,21 @@ static bool report_progress(const Session *s, size_t done, size_t total, Err *er
     return th_fail(err, THIMBLE_E_CANCELLED, "stopped by the caller after %zu of %zu prompt tokens", done, total);
 }
 
+/* How many of `left` tokens the next pass takes: it ends where a checkpoint is wanted. */
+static int pass_size(const Session *s, size_t left) {
+    int stop = th_checkpoints_stop(&s->checkpoints, s->length);
+    if (s->parting > s->length) stop = th_min_int(stop, s->parting);
+    return (int)th_min_size(th_min_size(left, (size_t)s->engine->model.batch), (size_t)(stop - s->length));
+}
+
+static void take_checkpoint(Session *s) {
+    Checkpoints *c = &s->checkpoints;
+    if (c->n == 0) return;
+    int kinds = s->length == s->parting ? CHECKPOINT_TURN : 0;
+    if (s->length % c->step == 0) kinds |= CHECKPOINT_ALIGNED;
+    if (kinds) th_checkpoints_take(c, &s->state, kinds, s->has_logits ? s->logits : NULL);
+}
+
 /* Appends checked tokens in passes of at most a batch. */
 static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, ThimbleScoreFn fn, void *arg,
                    Err *err) {
@@ -166,12 +183,13 @@ static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, 
     pthread_mutex_lock(&e->lock);
     bool ok = true;
     for (size_t done = 0; ok && done < n;) {
-        int T = (int)th_min_size(n - done, (size_t)e->model.batch);
+        int T = pass_size(s, n - done);
         Want want = {.last = done + (size_t)T == n, .fn = fn, .arg = arg, .index = done};
         Measure begin = measure_begin(e);
         ok = run_pass(s, tokens + done, T, &want, err);
         if (!ok) break;
         measure_end(s, begin, T, is_decode);
+        take_checkpoint(s);
         done += (size_t)T;
         if (!is_decode && !report_progress(s, done, n, done < n ? err : NULL) && done < n) ok = false;
     }
@@ -179,36 +197,96 @@ static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, 
     return ok;
 }
 
+/* After a failed pass that spoilt recurrent memory: from the last checkpoint back to where the timeline ends. */
+static bool mend(Session *s, Err *err) {
+    return th_state_intact(&s->state) || th_session_rewind(s, (size_t)s->length, err);
+}
+
 bool th_session_eval(Session *s, const int32_t *tokens, size_t n, Err *err) {
-    return check_tokens(s, tokens, n, (size_t)s->length, err) && append(s, tokens, n, n == 1, NULL, NULL, err);
+    return check_tokens(s, tokens, n, (size_t)s->length, err) && mend(s, err) && append(s, tokens, n, n == 1, NULL, NULL, err);
 }
 
 bool th_session_score(Session *s, const int32_t *tokens, size_t n, ThimbleScoreFn fn, void *arg, Err *err) {
     if (!fn) return th_fail(err, THIMBLE_E_ARG, "score needs a function to hand the logits to");
-    return check_tokens(s, tokens, n, (size_t)s->length, err) && append(s, tokens, n, false, fn, arg, err);
+    return check_tokens(s, tokens, n, (size_t)s->length, err) && mend(s, err) &&
+           append(s, tokens, n, false, fn, arg, err);
+}
+
+/* What a timeline cut to `length` tokens can begin with. */
+typedef struct Return {
+    int length, checkpoint; /* -1: the memory itself goes back */
+} Return;
+
+static Return find_return(const Session *s, int length) {
+    if (length == 0 || th_state_can_rewind(&s->state, length)) return (Return){length, -1};
+    int i = th_checkpoints_find(&s->checkpoints, &s->state, length);
+    return i < 0 ? (Return){0, -1} : (Return){s->checkpoints.slot[i].position, i};
+}
+
+static bool go_back(Session *s, Return to, Err *err) {
+    bool ok = to.checkpoint < 0 ? th_state_rewind(&s->state, to.length)
+                                : th_checkpoints_load(&s->checkpoints, to.checkpoint, &s->state);
+    if (!ok) return th_fail(err, THIMBLE_E_STATE, "the memory of position %d is gone", to.length);
+    const float *logits = to.checkpoint < 0 ? NULL : th_checkpoints_logits(&s->checkpoints, to.checkpoint);
+    if (logits) memcpy(s->logits, logits, (size_t)s->engine->model.hp.n_vocab * sizeof *logits);
+    s->has_logits = logits || (s->has_logits && to.checkpoint < 0 && to.length == s->length);
+    s->length = to.length;
+    th_checkpoints_cut(&s->checkpoints, s->length);
+    return true;
 }
 
 bool th_session_rewind(Session *s, size_t position, Err *err) {
     if (position > (size_t)s->length)
         return th_fail(err, THIMBLE_E_ARG, "position %zu is beyond the %d tokens of the session", position, s->length);
-    if (!th_state_rewind(&s->state, (int)position))
+    Return to = find_return(s, (int)position);
+    if (to.length == 0 && position > 0)
         return th_fail(err, THIMBLE_E_STATE, "the memory of position %zu is gone; evaluate from the start", position);
-    s->has_logits = s->has_logits && position == (size_t)s->length;
-    s->length = (int)position;
-    return true;
+    if (!go_back(s, to, err) || to.length == (int)position) return s->length == (int)position;
+    return append(s, s->tokens + to.length, position - (size_t)to.length, false, NULL, NULL, err);
 }
 
-bool th_session_sync(Session *s, const int32_t *tokens, size_t n, Err *err) {
-    if (!check_tokens(s, tokens, n, 0, err)) return false;
+static size_t common_prefix(const Session *s, const int32_t *tokens, size_t n) {
     size_t common = 0;
     while (common < (size_t)s->length && common < n && s->tokens[common] == tokens[common]) common++;
-    if (common == n && (size_t)s->length == n && s->has_logits) return true;
-    if (common == n) common = n - 1; /* the last token once more, for its logits */
-    if (!th_session_rewind(s, common, NULL)) {
-        common = 0;
-        if (!th_session_rewind(s, 0, err)) return false;
-    }
-    return append(s, tokens + common, n - common, false, NULL, NULL, err);
+    return common;
+}
+
+/* Where sync begins. The last token is evaluated once more for its logits, unless a checkpoint kept them. */
+static Return find_start(const Session *s, const int32_t *tokens, size_t n, int *common) {
+    *common = (int)common_prefix(s, tokens, n);
+    if ((size_t)*common < n) return find_return(s, *common);
+    int i = th_checkpoints_find(&s->checkpoints, &s->state, *common);
+    if (i >= 0 && (size_t)s->checkpoints.slot[i].position == n && s->checkpoints.slot[i].has_logits)
+        return (Return){(int)n, i};
+    return find_return(s, *common = (int)n - 1);
+}
+
+static bool is_at(const Session *s, const int32_t *tokens, size_t n) {
+    return (size_t)s->length == n && s->has_logits && th_state_intact(&s->state) && common_prefix(s, tokens, n) == n;
+}
+
+size_t th_session_reusable(const Session *s, const int32_t *tokens, size_t n) {
+    int common;
+    if (n == 0) return 0;
+    return is_at(s, tokens, n) ? n : (size_t)find_start(s, tokens, n, &common).length;
+}
+
+enum { WORTH_A_TURN = 8, WORTH_A_PARTING = 32 }; /* tokens evaluated anew: a checkpoint is a copy of megabytes */
+
+bool th_session_sync(Session *s, const int32_t *tokens, size_t n, Err *err) {
+    int common;
+    if (!check_tokens(s, tokens, n, 0, err)) return false;
+    if (is_at(s, tokens, n)) return s->stats.cached_tokens += n, true;
+    Return to = find_start(s, tokens, n, &common);
+    if (!go_back(s, to, err)) return false;
+    s->stats.cached_tokens += (uint64_t)to.length;
+    size_t rest = n - (size_t)to.length;
+    if (rest == 0) return true;
+    s->parting = common - to.length >= WORTH_A_PARTING && (size_t)common + 1 < n ? common : 0;
+    bool ok = append(s, tokens + to.length, rest, false, NULL, NULL, err);
+    s->parting = 0;
+    if (ok && rest >= WORTH_A_TURN) th_checkpoints_take(&s->checkpoints, &s->state, CHECKPOINT_TURN, s->logits);
+    return ok;
 }
 
 static bool check_batch(Session *const *s, const int32_t *tokens, size_t n, Err *err) {
@@ -232,6 +310,7 @@ static bool batch_pass(Session *const *s, const int32_t *tokens, int n, Err *err
     float *hidden = NULL;
     bool ok = th_weights_check(m->ws, err) && th_model_forward(m, m->rows, n, &hidden, err);
     for (int i = 0; ok && i < n; i++) s[i]->tokens[s[i]->length++] = tokens[i];
+    for (int i = 0; ok && i < n; i++) take_checkpoint(s[i]);
     for (int i = 0; ok && i < n; i++) {
         ok = th_model_logits(m, hidden, &i, 1, s[i]->logits, err);
         s[i]->has_logits = ok;

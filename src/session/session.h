@@ -2,12 +2,15 @@
 #ifndef THIMBLE_SESSION_H
 #define THIMBLE_SESSION_H
 
+#include "session/checkpoint.h"
 #include "session/engine.h"
 
 typedef struct Session {
     Engine *engine;
     ThimbleProgress progress;
     SeqState state;
+    Checkpoints checkpoints;
+    int parting; /* prompts part here: worth a checkpoint when a pass comes by; 0: nowhere */
     int32_t *tokens; /* [context] */
     int length;
     float *logits; /* [n_vocab], valid if has_logits */
@@ -21,6 +24,8 @@ bool th_session_open(Session *s, Engine *e, const ThimbleSessionOptions *o, Err 
 void th_session_close(Session *s);
 bool th_session_sync(Session *s, const int32_t *tokens, size_t n, Err *err);
 bool th_session_eval(Session *s, const int32_t *tokens, size_t n, Err *err);
+/* How many of the n tokens sync would keep, as things stand: the rest is evaluated. */
+size_t th_session_reusable(const Session *s, const int32_t *tokens, size_t n);
 bool th_session_rewind(Session *s, size_t position, Err *err);
 bool th_session_score(Session *s, const int32_t *tokens, size_t n, ThimbleScoreFn fn, void *arg, Err *err);
 /* One token each, in one pass; all of one engine and all different. */

@@ -56,6 +56,7 @@ void load_options(Cli *cli, ThimbleModelOptions *mo) {
     mo->evict = evict[o->evict];
     mo->cache_type = cache[o->cache_type];
     mo->experts = o->experts;
+    mo->checkpoints = !options_given(o, "checkpoints") ? 0 : o->checkpoints ? o->checkpoints : -1;
     mo->route_bias = (float)o->route_bias;
     mo->isa = o->isa;
     mo->log = (ThimbleLog){term_log, &cli->term};

@@ -42,6 +42,8 @@ const Option option_table[] = {
      "which expert leaves memory first (auto)"},
     {"cache-type", 0, ENGINE, OPT_CHOICE, AT(cache_type), 0, 0, "f16|f32|q8_0", "f16|f32|q8_0",
      "precision of the KV cache (f16)"},
+    {"checkpoints", 0, ENGINE, OPT_INT, AT(checkpoints), 0, 256, NULL, "N",
+     "earlier states of recurrent memory to keep for going back; 0: none (what the budget leaves)"},
     {"isa", 0, ENGINE | VERB_INFO, OPT_TEXT, AT(isa), 0, 0, NULL, "LIST",
      "restrict instruction sets: c, avx2, avx512, neon, ... (all the CPU has)"},
     {"route-bias", 0, ENGINE, OPT_REAL, AT(route_bias), 0, 1000, NULL, "X",
