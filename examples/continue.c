@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
     thimble_sampler_init(&sampler);
     sampler.temperature = 0; /* the most likely token each time */
     ThimbleDetok detok = {0};
-    char text[4096];
+    char text[4096] = "";
     for (int i = 0; code == THIMBLE_OK && i < atoi(argv[4]); i++) {
         int32_t token;
         code = thimble_sample(session, &sampler, &token, &error);
