@@ -8,11 +8,11 @@
 
 #include "base/num.h"
 
-#define TH_EXP_LOW -104.0f  /* below: 0 */
+#define TH_EXP_LOW (-104.0f)  /* below: 0 */
 #define TH_EXP_HIGH 89.0f   /* above: infinity */
 #define TH_LOG2_E 0x1.715476p+0f
 #define TH_LN2_HIGH 0x1.63p-1f /* 9 bits: n * LN2_HIGH is exact */
-#define TH_LN2_LOW -0x1.bd0106p-13f
+#define TH_LN2_LOW (-0x1.bd0106p-13f)
 #define TH_ROUND 0x1.8p23f /* adding it rounds to an integer, which is then in the low bits */
 #define TH_ROUND_BITS 0x4B400000u
 /* (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2, minimax in the relative error of exp */

@@ -115,7 +115,7 @@ static void scan_block(const Scan *j, const ScanRun *run, int head, int block) {
             memset(to, 0, bytes);
         else if (from != to)
             memcpy(to, from, bytes);
-        size_t t = (size_t)(run->row + row);
+        size_t t = (size_t)run->row + (size_t)row;
         ScanJob job = {.s = to,
                        .keys = s->keys,
                        .cols = cols,

@@ -58,10 +58,10 @@ void th_dequantize_q6_k(float *y, const void *w, size_t n) {
     for (; n >= 256; n -= 256, b++, y += 256) {
         float d = th_half(b->d);
         for (int i = 0; i < 256; i++) {
-            int half = i / 128, k = i % 128 / 32, l = i % 32;
+            int half = i / 128, k = i % 128 / 32, l = i % 32, group = i / 16;
             int low = b->ql[64 * half + 32 * (k & 1) + l] >> 4 * (k >> 1) & 15;
             int q = (low | (b->qh[32 * half + l] >> 2 * k & 3) << 4) - 32;
-            y[i] = d * (float)b->sc[i / 16] * (float)q;
+            y[i] = d * (float)b->sc[group] * (float)q;
         }
     }
 }

@@ -267,7 +267,7 @@ static bool open_light(Engine *e, const ModelOptions *resolved, Err *err) {
 }
 
 bool th_engine_open(Engine *e, const char *path, const ThimbleModelOptions *o, Err *err) {
-    ModelOptions resolved;
+    ModelOptions resolved = {0};
     if (open_file(e, path, o, &resolved, err) &&
         (e->options.load == THIMBLE_LOAD_ALL ? load(e, &resolved, err) : open_light(e, &resolved, err)))
         return true;
@@ -339,7 +339,7 @@ static void fill_plan(const Engine *e, ThimblePlan *out) {
 
 bool th_engine_plan(const char *path, const ThimbleModelOptions *o, ThimblePlan *out, Err *err) {
     Engine e;
-    ModelOptions resolved;
+    ModelOptions resolved = {0};
     bool ok = open_file(&e, path, o, &resolved, err) && bind_and_plan(&e, &resolved, err);
     if (ok) {
         ThimblePlan full;

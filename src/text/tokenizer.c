@@ -53,7 +53,7 @@ bool th_work_room(Work *w, WorkBuf *b, size_t bytes, size_t keep, Err *err) {
         wider.data = th_mem_alloc(wider.owner, MEM_METADATA, wanted, 64, err);
         if (!wider.data) return th_err_prefix(err, "splitting a long text into tokens: ");
     }
-    if (keep) memcpy(wider.data, b->data, keep);
+    if (keep && b->data) memcpy(wider.data, b->data, keep);
     th_work_drop(b);
     *b = wider;
     return true;

@@ -173,7 +173,7 @@ static void recur(Pass *p, const DeltaNet *n, const Layer *l, const Inputs *in, 
     int n_runs;
     const ScanRun *runs = th_state_runs(p, l->index, &n_runs);
     ConvSpec conv = {.w = th_vector(n->conv), .channels = n->cd, .taps = n->taps, .silu = true};
-    Gates gates = {in, th_vector(n->dt), th_vector(n->a), n->Nv};
+    Gates gates = {in, th_weights_f32(n->dt), th_weights_f32(n->a), n->Nv};
     ScanSpec scan = scan_spec(n);
     ScanRows rows = {.q = in->m,
                      .k = in->m + n->kd,
