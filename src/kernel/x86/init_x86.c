@@ -29,6 +29,7 @@ static void init_avx2(Kernels *k) {
     k->act[ACT_Q8_0] = th_act_q8_0_avx2;
     k->act[ACT_Q8_K] = th_act_q8_k_avx2;
     k->vec = th_vec_avx2;
+    k->scan = th_scan_avx2;
     k->attn = th_attn_avx2;
 }
 
@@ -62,6 +63,7 @@ static void init_avx512(Kernels *k) {
     k->act[ACT_Q8_0] = th_act_q8_0_avx512;
     k->act[ACT_Q8_K] = th_act_q8_k_avx512;
     k->vec = th_vec_avx512;
+    k->scan = th_scan_avx512;
     k->attn = th_attn_avx512;
 }
 

@@ -22,6 +22,7 @@ extern const MatKernel th_iq2_xxs_avx512vnni, th_iq2_xs_avx512vnni, th_iq2_s_avx
     th_mxfp4_avx512vnni;
 extern const MatKernel th_f32_avx2, th_f16_avx2, th_bf16_avx2, th_f32_avx512, th_f16_avx512, th_bf16_avx512;
 extern const VecKernel th_vec_avx2, th_vec_avx512;
+extern const ScanKernel th_scan_avx2, th_scan_avx512;
 extern const AttnKernel th_attn_avx2, th_attn_avx512;
 
 void th_act_q8_0_avx2(void *dst, const float *x, int cols);
