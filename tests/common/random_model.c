@@ -108,7 +108,7 @@ static void attention(Making *k, int il) {
     if (m->fused_qkv) {
         matrix(k, il, "attn_qkv.weight", E, q + 2 * kv);
     } else {
-        matrix(k, il, "attn_q.weight", E, q);
+        matrix(k, il, "attn_q.weight", E, m->ssm_state ? 2 * q : q);
         matrix(k, il, "attn_k.weight", E, kv);
         matrix(k, il, "attn_v.weight", E, kv);
     }
@@ -197,12 +197,45 @@ static void experts(Making *k, int il) {
     tensor(k, in_layer(il, "ffn_down_exps.weight"), il % 2 ? m->down_type : m->expert_type, F, E, X, 0);
 }
 
+static void delta_net(Making *k, int il) {
+    const RandomModel *m = k->m;
+    int E = m->dim, kd = m->ssm_key_heads * m->ssm_state, Nv = m->ssm_value_heads, vd = Nv * m->ssm_state;
+    norm(k, il, "attn_norm.weight", E);
+    if (m->packing == 2) {
+        matrix(k, il, "ssm_in.weight", E, 2 * kd + 2 * vd);
+    } else {
+        matrix(k, il, "attn_qkv.weight", E, 2 * kd + vd);
+        matrix(k, il, "attn_gate.weight", E, vd);
+    }
+    if (m->packing == 1 || m->packing == 2) {
+        matrix(k, il, "ssm_ba.weight", E, 2 * Nv);
+    } else {
+        matrix(k, il, "ssm_beta.weight", E, Nv);
+        matrix(k, il, "ssm_alpha.weight", E, Nv);
+    }
+    tensor(k, in_layer(il, "ssm_conv1d.weight"), TYPE_F32, 4, (uint64_t)(2 * kd + vd), 1, 0);
+    bias(k, il, m->packing == 3 ? "ssm_dt" : "ssm_dt.bias", Nv);
+    tensor(k, in_layer(il, "ssm_a"), TYPE_F32, (uint64_t)Nv, 1, 1, -1.0f); /* decays: negative */
+    norm(k, il, "ssm_norm.weight", m->ssm_state);
+    matrix(k, il, "ssm_out.weight", vd, E);
+}
+
+static void mtp_block(Making *k, int il) {
+    const RandomModel *m = k->m;
+    matrix(k, il, "nextn.eh_proj.weight", 2 * m->dim, m->dim);
+    norm(k, il, "nextn.enorm.weight", m->dim);
+    norm(k, il, "nextn.hnorm.weight", m->dim);
+    norm(k, il, "nextn.shared_head_norm.weight", m->dim);
+}
+
 static void layer(Making *k, int il) {
     const RandomModel *m = k->m;
-    if (is_kda(m, il)) kda(k, il);
+    int interval = m->interval ? m->interval : 4;
+    if (m->ssm_state && il < m->layers && (il + 1) % interval != 0) delta_net(k, il);
+    else if (is_kda(m, il)) kda(k, il);
     else if (m->latent) latent_attention(k, il);
     else attention(k, il);
-    norm(k, il, "ffn_norm.weight", m->dim);
+    norm(k, il, m->ssm_state ? "post_attention_norm.weight" : "ffn_norm.weight", m->dim);
     if (m->experts && il >= m->dense_lead) {
         experts(k, il);
     } else {
@@ -225,7 +258,17 @@ static void number(Making *k, const char *name, int v) {
 static void metadata(Making *k) {
     const RandomModel *m = k->m;
     gguf_writer_str(&k->w, "general.architecture", m->arch);
-    number(k, "block_count", m->layers);
+    number(k, "block_count", m->layers + m->mtp);
+    number(k, "nextn_predict_layers", m->mtp);
+    if (m->ssm_state) {
+        number(k, "ssm.conv_kernel", 4);
+        number(k, "ssm.state_size", m->ssm_state);
+        number(k, "ssm.group_count", m->ssm_key_heads);
+        number(k, "ssm.time_step_rank", m->ssm_value_heads);
+        number(k, "ssm.inner_size", m->ssm_state * m->ssm_value_heads);
+        number(k, "full_attention_interval", m->interval);
+        number(k, "rope.dimension_count", m->head_size / 2);
+    }
     number(k, "context_length", m->context);
     number(k, "embedding_length", m->dim);
     number(k, "feed_forward_length", m->ff);
@@ -269,7 +312,8 @@ static void metadata(Making *k) {
 static void tensors(Making *k) {
     const RandomModel *m = k->m;
     tensor(k, "token_embd.weight", m->type, (uint64_t)m->dim, (uint64_t)m->vocab, 1, 0);
-    for (int il = 0; il < m->layers; il++) layer(k, il);
+    for (int il = 0; il < m->layers + m->mtp; il++) layer(k, il);
+    for (int il = m->layers; il < m->layers + m->mtp; il++) mtp_block(k, il);
     tensor(k, "output_norm.weight", TYPE_F32, (uint64_t)m->dim, 1, 1, 1.0f);
     if (!m->tied) tensor(k, "output.weight", m->type, (uint64_t)m->dim, (uint64_t)m->vocab, 1, 0);
 }

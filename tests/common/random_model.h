@@ -24,7 +24,12 @@ typedef struct RandomModel {
     int latent_every;    /* bailingmoe3: the other layers are KDA with heads of kda_head; 0: all are latent */
     int kda_head;
     bool companions;     /* biases of expert and latent matrices, clamped activations */
-    int scales; /* 1: a power of two as second-level scale of each matrix; 2: multiplied into the (F32) weights */
+    int scales;          /* 1: a power of two as second-level scale of each matrix; 2: multiplied into the (F32) weights */
+    /* qwen3next, qwen35, qwen35moe: every interval-th layer (0: 4th) is attention with an output gate, the others are
+     * recurrent with heads of ssm_state values */
+    int ssm_state, ssm_key_heads, ssm_value_heads, interval;
+    int packing;         /* 0: ssm_beta and ssm_alpha, 1: ssm_ba, 2: ssm_in and ssm_ba; 3: as 0, ssm_dt without .bias */
+    int mtp;             /* blocks behind the trunk, which must not run: their tensors are there, full of nonsense */
     uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0 or Q4_K */
     uint32_t expert_type, down_type;
     bool tied, fused_qkv, fused_gate_up, qk_norm, qk_norm_whole, biases, post_norms;

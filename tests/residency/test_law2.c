@@ -156,21 +156,25 @@ static void arrive_otherwise(const Subject *s) {
     /* A detour, forgotten again: token by token behind it. */
     int32_t wrong[2] = {1, 2};
     assert_int_equal(thimble_session_eval(a, wrong, 2, &e), THIMBLE_OK);
-    if (thimble_session_rewind(a, (size_t)middle, &e) != THIMBLE_OK) assert_int_equal(e.code, THIMBLE_E_STATE);
-    else for (int i = middle; i < middle + 4; i++) {
+    if (thimble_session_rewind(a, (size_t)middle, &e) != THIMBLE_OK) { /* a recurrent memory, or a ring that went on */
+        assert_int_equal(e.code, THIMBLE_E_STATE);
+        assert_int_equal(thimble_session_length(a), middle + 2);
+        int32_t half[MAX_TOKENS];
+        for (int i = 0; i < middle; i++) half[i] = token_at(s, i);
+        assert_int_equal(thimble_session_sync(a, half, (size_t)middle, &e), THIMBLE_OK);
+        check_logits(a, s, "first half anew");
+    }
+    for (int i = middle; i < middle + 4; i++) {
         eval(a, s, i, i + 1);
         check_logits(a, s, "token by token after a rewind");
     }
     /* Two sessions at different places in one pass. */
-    int at_a = (int)thimble_session_length(a);
-    if (at_a == middle + 4) {
-        eval(b, s, 0, 3);
-        int32_t next[2] = {token_at(s, at_a), token_at(s, 3)};
-        ThimbleSession *both[2] = {a, b};
-        assert_int_equal(thimble_eval_batch(both, next, 2, &e), THIMBLE_OK);
-        check_logits(a, s, "first session of a shared pass");
-        check_logits(b, s, "second session of a shared pass");
-    }
+    eval(b, s, 0, 3);
+    int32_t next[2] = {token_at(s, middle + 4), token_at(s, 3)};
+    ThimbleSession *both[2] = {a, b};
+    assert_int_equal(thimble_eval_batch(both, next, 2, &e), THIMBLE_OK);
+    check_logits(a, s, "first session of a shared pass");
+    check_logits(b, s, "second session of a shared pass");
     /* sync from a common prefix, and from nothing. */
     int32_t tokens[MAX_TOKENS];
     for (int i = 0; i < s->n_tokens; i++) tokens[i] = token_at(s, i);
@@ -343,6 +347,49 @@ static void latent_attention_of_old_files(void **state) {
     free(s.reference);
 }
 
+/* Recurrent layers: their memory is carried through every cut of the tokens, every thread count and shared passes. Keys of
+ * 48 columns leave a block of columns that is not full. */
+static void recurrent_layers(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen35", m.layers = 5, m.dim = 256, m.heads = 4, m.head_size = 64, m.ff = 512, m.vocab = 300, m.tied = true;
+    m.qk_norm = true, m.type = TYPE_Q8_0;
+    m.ssm_state = 64, m.ssm_key_heads = 2, m.ssm_value_heads = 6, m.mtp = 1;
+    Subject s = {0};
+    write_subject(&s, &m, "hybrid.gguf", 150);
+    compare_settings(&s, dense_settings, sizeof dense_settings / sizeof dense_settings[0]);
+    arrive_otherwise(&s);
+    free(s.reference);
+    m.type = TYPE_F32, m.ssm_state = 48, m.interval = 2, m.packing = 3;
+    write_subject(&s, &m, "hybrid48.gguf", 50);
+    compare_settings(&s, dense_settings, 6);
+    arrive_otherwise(&s);
+    free(s.reference);
+}
+
+static void recurrent_layers_with_experts(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen35moe", m.layers = 4, m.dim = 256, m.heads = 4, m.head_size = 64, m.type = TYPE_Q8_0, m.vocab = 512;
+    m.qk_norm = true, m.ssm_state = 32, m.ssm_key_heads = 4, m.ssm_value_heads = 8;
+    m.experts = 24, m.experts_used = 4, m.expert_ff = 256, m.shared_ff = 256, m.fused_gate_up = true;
+    m.expert_type = TYPE_Q4_K, m.down_type = TYPE_Q8_0;
+    Subject s = {0};
+    write_subject(&s, &m, "hybrid_moe.gguf", 60);
+    compare_settings(&s, moe_settings, sizeof moe_settings / sizeof moe_settings[0]);
+    arrive_otherwise(&s);
+    free(s.reference);
+    m.arch = "qwen3next", m.packing = 1, m.fused_gate_up = false;
+    write_subject(&s, &m, "next.gguf", 40);
+    compare_settings(&s, moe_settings, 6);
+    arrive_otherwise(&s);
+    free(s.reference);
+    m.packing = 2;
+    write_subject(&s, &m, "next_legacy.gguf", 40);
+    compare_settings(&s, moe_settings, 6);
+    free(s.reference);
+}
+
 /* A quantised cache rounds more, but as much for every split. */
 static void quantised_cache(void **state) {
     (void)state;
@@ -369,6 +416,7 @@ static void quantised_cache(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_parts_stream), cmocka_unit_test(long_past),       cmocka_unit_test(sliding_windows),
+        cmocka_unit_test(recurrent_layers),     cmocka_unit_test(recurrent_layers_with_experts),
         cmocka_unit_test(paged_experts),        cmocka_unit_test(grouped_experts), cmocka_unit_test(quantised_cache),
         cmocka_unit_test(latent_attention),     cmocka_unit_test(latent_attention_of_old_files),
         cmocka_unit_test(delta_attention_of_keys),

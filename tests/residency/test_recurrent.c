@@ -1,0 +1,275 @@
+/* test_recurrent.c: the copies of recurrent memory: going back after rejected drafts, checkpoints, and passes that fail
+ * in the middle. Whatever happened, what follows must have the bits of a run without it. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/random_model.h"
+#include "model/model.h"
+#include "os/cpu.h"
+#include "quant/type.h"
+
+enum { LENGTH = 40, CONTEXT = 64, VOCAB = 200 };
+
+static char path[64]; /* one file, written anew */
+
+typedef struct Subject {
+    Budget budget;
+    Gguf gguf;
+    Model m;
+    ModelPlan plan;
+} Subject;
+
+static void open_subject(Subject *s, int keep, bool at_floor) {
+    Err err = {0};
+    *s = (Subject){0};
+    ModelOptions o = {.budget = (uint64_t)1 << 40,
+                      .threads = 2,
+                      .context = CONTEXT,
+                      .sessions = 2,
+                      .batch = 16,
+                      .cache_type = THIMBLE_CACHE_F32,
+                      .keep = keep,
+                      .isa = th_cpu_isa()};
+    for (int turn = at_floor ? 0 : 1; turn < 2; turn++) {
+        th_budget_init(&s->budget, o.budget);
+        if (!th_gguf_open(&s->gguf, path, &s->budget, &err) || !th_model_bind(&s->m, &s->gguf, &s->budget, &o, &err) ||
+            !th_model_plan(&s->m, 0, &s->plan, &err))
+            fail_msg("%s", err.message);
+        if (turn == 1) break;
+        o.budget = s->plan.floor;
+        o.batch = 4;
+        th_model_close(&s->m);
+        th_gguf_close(&s->gguf);
+    }
+    assert_true(s->plan.fits);
+    if (!th_model_load(&s->m, &s->plan, &err)) fail_msg("%s", err.message);
+}
+
+static void close_subject(Subject *s) {
+    th_model_close(&s->m);
+    th_gguf_close(&s->gguf);
+    th_budget_free(&s->budget);
+}
+
+static void open_state(SeqState *state, Subject *s) {
+    Err err = {0};
+    uint64_t before = s->budget.used;
+    if (!th_state_open(state, &s->m, &err)) fail_msg("%s", err.message);
+    assert_int_equal(s->budget.used - before, th_state_bytes(&s->m, s->m.context, s->m.batch));
+}
+
+static int32_t token_at(int i) { return (int32_t)((uint32_t)(i * 7919 + i / 5 * 31) % VOCAB); }
+
+/* Feeds T tokens; the last row's logits come back in logits (NULL: not wanted). */
+static bool feed(Subject *s, SeqState *state, const int32_t *tokens, int T, float *logits, Err *err) {
+    PassRow rows[16];
+    float *hidden;
+    for (int t = 0; t < T; t++) rows[t] = (PassRow){.token = tokens[t], .position = state->length + t, .seq = state};
+    bool ok = th_model_forward(&s->m, rows, T, &hidden, err);
+    int pick = T - 1;
+    if (ok && logits) ok = th_model_logits(&s->m, hidden, &pick, 1, logits, err);
+    th_model_finish(&s->m);
+    return ok;
+}
+
+/* The text itself from the state's length up to `to`, in passes of T. What was read ahead when a device failed may be
+ * said to have failed once more: again, then, and from the start if the memory is spoilt. */
+static void feed_text(Subject *s, SeqState *state, int to, int T, float *logits) {
+    int32_t tokens[LENGTH];
+    for (int i = 0; i < LENGTH; i++) tokens[i] = token_at(i);
+    for (int failed = 0; state->length < to;) {
+        Err err = {0};
+        int n = th_min_int(T, to - state->length);
+        if (feed(s, state, tokens + state->length, n, logits, &err)) continue;
+        if (err.code != THIMBLE_E_IO || ++failed > 20) fail_msg("%s", err.message);
+        if (!th_state_intact(state)) assert_true(th_state_rewind(state, 0));
+    }
+}
+
+static void write_model(const char *arch) {
+    RandomModel m = RANDOM_MODEL;
+    m.arch = arch, m.layers = 4, m.dim = 128, m.heads = 2, m.head_size = 64, m.ff = 256, m.vocab = VOCAB,
+    m.qk_norm = true;
+    m.ssm_state = 32, m.ssm_key_heads = 2, m.ssm_value_heads = 4, m.type = TYPE_Q8_0;
+    random_model_write(&m, path);
+}
+
+static float reference[LENGTH][VOCAB];
+
+static int make_reference(void **unused) {
+    (void)unused;
+    Subject s;
+    SeqState state;
+    write_model("qwen35");
+    open_subject(&s, 0, false);
+    open_state(&state, &s);
+    for (int i = 0; i < LENGTH; i++) feed_text(&s, &state, i + 1, 1, reference[i]);
+    th_state_close(&state, &s.m);
+    close_subject(&s);
+    return 0;
+}
+
+static void check_last(const SeqState *state, const float *logits) {
+    assert_memory_equal(logits, reference[state->length - 1], sizeof reference[0]);
+}
+
+/* Text, then a draft of `wrong` tokens of which only `right` are the text's, back to those, and on. */
+static void go_back(int keep, int wrong, int right, int batch) {
+    Subject s;
+    SeqState state;
+    Err err = {0};
+    float logits[VOCAB];
+    open_subject(&s, keep, false);
+    open_state(&state, &s);
+    while (state.length + th_max_int(wrong, right + batch) <= LENGTH) {
+        int begin = state.length;
+        int32_t draft[16];
+        for (int i = 0; i < wrong; i++) draft[i] = i < right ? token_at(begin + i) : (token_at(begin + i) + 1) % VOCAB;
+        if (!feed(&s, &state, draft, wrong, NULL, &err)) fail_msg("%s", err.message);
+        assert_int_equal(state.length, begin + wrong);
+        bool possible = begin + right == 0 || wrong - right <= keep;
+        assert_int_equal(th_state_rewind(&state, begin + right), possible);
+        if (!possible) {
+            assert_int_equal(state.length, begin + wrong); /* nothing changed */
+            assert_true(th_state_rewind(&state, 0));
+        }
+        feed_text(&s, &state, begin + right + batch, batch, logits);
+        check_last(&state, logits);
+    }
+    th_state_close(&state, &s.m);
+    close_subject(&s);
+}
+
+static void rejected_drafts_leave_no_trace(void **unused) {
+    (void)unused;
+    go_back(0, 3, 1, 5);
+    go_back(1, 2, 1, 1);
+    go_back(4, 5, 1, 1);
+    go_back(4, 5, 3, 2);
+    go_back(4, 7, 3, 9);
+    go_back(6, 7, 1, 1);
+    go_back(3, 4, 0, 4); /* 3 kept: all but the position before the draft */
+    go_back(15, 9, 0, 3);
+}
+
+static void copies_are_counted(void **unused) {
+    (void)unused;
+    Subject a, b;
+    open_subject(&a, 0, true);
+    open_subject(&b, 5, true);
+    SeqState state;
+    open_state(&state, &a);
+    assert_true(state.slot_bytes > 0 && state.slot_bytes % 64 == 0);
+    uint64_t five = 5 * state.slot_bytes, more = b.plan.floor - a.plan.floor;
+    assert_true(more + 8192 >= 2 * five && more <= 2 * five + 8192); /* two sessions, whole pages */
+    th_state_close(&state, &a.m);
+    close_subject(&a);
+    close_subject(&b);
+}
+
+static void checkpoints_bring_back_a_prefix(void **unused) {
+    (void)unused;
+    Subject s;
+    SeqState state;
+    float logits[VOCAB];
+    for (int keep = 0; keep < 3; keep++) {
+        open_subject(&s, keep, false);
+        open_state(&state, &s);
+        char *saved = malloc(state.slot_bytes), *empty = malloc(state.slot_bytes);
+        assert_true(saved && empty);
+        th_state_save_recurrent(&state, empty);
+        feed_text(&s, &state, 17, 4, NULL);
+        th_state_save_recurrent(&state, saved);
+        feed_text(&s, &state, LENGTH, 16, NULL);
+        assert_false(th_state_load_recurrent(&state, saved, LENGTH + 1));
+        assert_true(th_state_load_recurrent(&state, saved, 17));
+        assert_false(th_state_rewind(&state, 16));
+        feed_text(&s, &state, LENGTH, 3, logits);
+        check_last(&state, logits);
+        assert_true(th_state_load_recurrent(&state, empty, 0));
+        feed_text(&s, &state, 9, 2, logits);
+        check_last(&state, logits);
+        free(saved);
+        free(empty);
+        th_state_close(&state, &s.m);
+        close_subject(&s);
+    }
+}
+
+/* A device that fails from some read on. */
+static int reads_left = 1 << 30;
+static ptrdiff_t failing_pread(void *arg, int fd, void *buffer, size_t bytes, uint64_t offset) {
+    (void)arg;
+    if (reads_left-- > 0) return pread(fd, buffer, bytes, (off_t)offset);
+    errno = EIO;
+    return -1;
+}
+
+/* Weights stream, so every pass reads; it fails after ever more reads, until it gets through. */
+static void failed_passes_are_never_built_on(void **unused) {
+    (void)unused;
+    for (int keep = 0; keep <= 4; keep += 4) {
+        Subject s;
+        SeqState state;
+        open_subject(&s, keep, true);
+        open_state(&state, &s);
+        s.gguf.files[0].hook = (FileHook){.pread = failing_pread};
+        bool ok = false;
+        int failed = 0, T = th_min_int(3, s.m.batch);
+        for (int reads = 0; !ok && reads < 1000; reads += 1 + reads / 2) {
+            Err err = {0};
+            float logits[VOCAB];
+            int32_t next[16];
+            reads_left = 1 << 30;
+            feed_text(&s, &state, 11, T, NULL);
+            for (int i = 0; i < T; i++) next[i] = token_at(11 + i);
+            reads_left = reads;
+            ok = feed(&s, &state, next, T, NULL, &err);
+            reads_left = 1 << 30;
+            if (ok) break;
+            failed++;
+            assert_int_equal(err.code, THIMBLE_E_IO);
+            assert_int_equal(state.length, 11);
+            assert_int_equal(th_state_intact(&state), T <= keep); /* the memory before it was not overwritten */
+            err = (Err){0};
+            if (!th_state_intact(&state)) {
+                assert_false(feed(&s, &state, next, T, NULL, &err));
+                assert_int_equal(err.code, THIMBLE_E_STATE);
+                assert_false(th_state_rewind(&state, 11));
+                assert_true(th_state_rewind(&state, 0));
+            } else {
+                assert_true(th_state_rewind(&state, 11));
+            }
+            feed_text(&s, &state, 14, T, logits);
+            check_last(&state, logits);
+            assert_true(th_state_rewind(&state, 0));
+        }
+        assert_true(ok && failed > 0);
+        th_state_close(&state, &s.m);
+        close_subject(&s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rejected_drafts_leave_no_trace),
+        cmocka_unit_test(copies_are_counted),
+        cmocka_unit_test(checkpoints_bring_back_a_prefix),
+        cmocka_unit_test(failed_passes_are_never_built_on),
+    };
+    snprintf(path, sizeof path, "/tmp/thimble-recurrent-XXXXXX");
+    int fd = mkstemp(path);
+    if (fd < 0) return 1;
+    close(fd);
+    int failed = cmocka_run_group_tests(tests, make_reference, NULL);
+    unlink(path);
+    return failed;
+}
