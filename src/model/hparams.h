@@ -66,7 +66,8 @@ bool th_hparams_has(const Hparams *hp, const Gguf *g, const char *key);
 /* Marks sliding layers from attention.sliding_window_pattern (number or BOOL array; `pattern` if absent), section 4.2.
  */
 bool th_hparams_windows(Hparams *hp, const Gguf *g, int pattern, Err *err);
-/* Marks recurrent layers from attention.recurrent_layers, or else all but every full_attention_interval-th (4). */
+/* Marks recurrent layers: from attention.recurrent_layers; else those with 0 key heads, if there are any; else all but
+ * every full_attention_interval-th (4). */
 bool th_hparams_recurrent(Hparams *hp, const Gguf *g, Err *err);
 /* The ssm.* numbers, all required. Each is at least 1; conv_kernel is at most 16. */
 bool th_hparams_ssm(Hparams *hp, const Gguf *g, Err *err);

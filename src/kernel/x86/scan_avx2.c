@@ -8,8 +8,8 @@
 /* Columns [at, at + n) of a job: two registers, one, or a part of one. */
 typedef struct Columns {
     int at;
-    bool two, part;
-    __m256i few;
+    bool two;
+    int n; /* below 8: a part */
 } Columns;
 typedef struct Pair {
     __m256 lo, hi;
@@ -17,14 +17,10 @@ typedef struct Pair {
 
 TH_INLINE Pair pair_zero(void) { return (Pair){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 TH_INLINE Pair pair_load(const float *x, Columns c) {
-    return (Pair){c.part ? _mm256_maskload_ps(x, c.few) : _mm256_loadu_ps(x),
-                  c.two ? _mm256_loadu_ps(x + 8) : _mm256_setzero_ps()};
+    return (Pair){load_few(x, c.n), c.two ? _mm256_loadu_ps(x + 8) : _mm256_setzero_ps()};
 }
 TH_INLINE void pair_store(float *x, Pair v, Columns c) {
-    if (c.part)
-        _mm256_maskstore_ps(x, c.few, v.lo);
-    else
-        _mm256_storeu_ps(x, v.lo);
+    store_few(x, c.n, v.lo);
     if (c.two) _mm256_storeu_ps(x + 8, v.hi);
 }
 TH_INLINE Pair pair_fma(Pair a, __m256 b, Pair c, bool two) {
@@ -74,9 +70,9 @@ TH_INLINE void columns(const ScanJob *j, bool by_key, bool is_delta, Columns c) 
 
 TH_INLINE void scan(const ScanJob *j, bool by_key, bool is_delta) {
     int at = 0;
-    for (; at + 16 <= j->cols; at += 16) columns(j, by_key, is_delta, (Columns){.at = at, .two = true});
-    for (; at + 8 <= j->cols; at += 8) columns(j, by_key, is_delta, (Columns){.at = at});
-    if (at < j->cols) columns(j, by_key, is_delta, (Columns){.at = at, .part = true, .few = first_lanes(j->cols - at)});
+    for (; at + 16 <= j->cols; at += 16) columns(j, by_key, is_delta, (Columns){.at = at, .two = true, .n = 8});
+    for (; at + 8 <= j->cols; at += 8) columns(j, by_key, is_delta, (Columns){.at = at, .n = 8});
+    if (at < j->cols) columns(j, by_key, is_delta, (Columns){.at = at, .n = j->cols - at});
 }
 
 static void delta(const ScanJob *j) { scan(j, false, true); }
@@ -94,32 +90,31 @@ TH_INLINE void turn_taps(const float *w, __m256 tap[4]) {
     tap[2] = _mm256_shuffle_ps(low, high, 0x44), tap[3] = _mm256_shuffle_ps(low, high, 0xEE);
 }
 
-/* Any taps, fewer channels: gathered. */
-TH_INLINE __m256 gather_tap(const float *w, int taps, __m256i few) {
-    __m256i at = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(taps));
-    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), w, at, _mm256_castsi256_ps(few), 4);
+/* Any taps, fewer channels. */
+TH_INLINE __m256 pick_tap(const float *w, int taps, int n) {
+    float part[8] = {0};
+    for (int c = 0; c < n && c < 8; c++) part[c] = w[(size_t)c * (size_t)taps];
+    return _mm256_loadu_ps(part);
 }
 
 static void conv(float *y, const float *const *x, const float *w, const float *bias, int n, int taps, bool silu) {
     for (int c = 0; c < n; c += 8) {
-        __m256i few = first_lanes(n - c);
-        __m256 sum = bias ? _mm256_maskload_ps(bias + c, few) : _mm256_setzero_ps(), turned[4];
+        __m256 sum = bias ? load_few(bias + c, n - c) : _mm256_setzero_ps(), turned[4];
         bool full = taps == 4 && n - c >= 8;
         if (full) turn_taps(w + (size_t)c * 4, turned);
         for (int i = 0; i < taps; i++) {
             if (!x[i]) continue;
-            __m256 tap = full ? turned[i] : gather_tap(w + (size_t)c * (size_t)taps + i, taps, few);
-            sum = _mm256_fmadd_ps(tap, _mm256_maskload_ps(x[i] + c, few), sum);
+            __m256 tap = full ? turned[i] : pick_tap(w + (size_t)c * (size_t)taps + i, taps, n - c);
+            sum = _mm256_fmadd_ps(tap, load_few(x[i] + c, n - c), sum);
         }
-        _mm256_maskstore_ps(y + c, few, silu ? silu_avx2(sum) : sum);
+        store_few(y + c, n - c, silu ? silu_avx2(sum) : sum);
     }
 }
 
 static void sigmoid_mul(float *y, const float *gate, int n) {
     for (int i = 0; i < n; i += 8) {
-        __m256i few = first_lanes(n - i);
-        __m256 open = gate_avx2(_mm256_set1_ps(1.0f), _mm256_maskload_ps(gate + i, few));
-        _mm256_maskstore_ps(y + i, few, _mm256_mul_ps(_mm256_maskload_ps(y + i, few), open));
+        __m256 open = gate_avx2(_mm256_set1_ps(1.0f), load_few(gate + i, n - i));
+        store_few(y + i, n - i, _mm256_mul_ps(load_few(y + i, n - i), open));
     }
 }
 
