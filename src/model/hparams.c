@@ -255,13 +255,9 @@ bool th_hparams_recurrent(Hparams *hp, const Gguf *g, Err *err) {
                           0, 1, recurrent, &present, err) ||
         !th_hparams_int(hp, g, "full_attention_interval", 1, MAX_LAYERS, &interval, err))
         return false;
-<<<<<<< HEAD
-    for (int i = 0; i < hp->n_layer; i++)
-=======
     bool marked = false; /* some exporters write 0 key heads for recurrent layers instead */
     for (int i = 0; i < hp->n_layer && !present; i++) marked |= hp->layer[i].recurrent;
     for (int i = 0; i < hp->n_layer && !marked; i++)
->>>>>>> b27ea2f (model: recurrent layers may be marked by 0 key heads)
         hp->layer[i].recurrent = present ? recurrent[i] != 0 : (i + 1) % interval != 0;
     return true;
 }
