@@ -4,7 +4,7 @@
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/sum_avx2.h"
 
-static const LegacyShape mxfp4 = {17, 12, 4, false, unpack_mxfp4, block_pairs};
+static const LegacyShape mxfp4 = {136, 12, 4, ONE_SCALE, unpack_mxfp4, block_pairs};
 static void mxfp4_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(mxfp4, y, 0, w, stride, x, 0, cols, rows, 1);
 }

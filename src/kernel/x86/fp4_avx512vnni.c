@@ -28,7 +28,7 @@ TH_INLINE void unpack_mxfp4(LegacyPanel *p, const __m512i *word) {
     }
 }
 
-static const LegacyShape mxfp4 = {17, 12, false, unpack_mxfp4};
+static const LegacyShape mxfp4 = {136, 12, ONE_SCALE, unpack_mxfp4};
 static void mxfp4_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(mxfp4, y, 0, w, stride, x, 0, cols, rows, 1);
 }

@@ -9,7 +9,7 @@
 TH_INLINE void unpack_iq2_xxs(KqPanel *p, const Rows8 *r, size_t at) {
     unpack_decoded(p, r, at, decode_iq2_xxs, _mm256_setzero_si256());
 }
-static const KqShape iq2_xxs = {66, 16, 2, -1, unpack_iq2_xxs, sum_signed};
+static const KqShape iq2_xxs = {66, 16, 2, KQ_SIGNED, unpack_iq2_xxs, sum_signed};
 static void iq2_xxs_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq2_xxs, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -22,7 +22,7 @@ const MatKernel th_iq2_xxs_avx2 = {ACT_Q8_K, iq2_xxs_row1, iq2_xxs_rows, "iq_avx
 TH_INLINE void unpack_iq2_xs(KqPanel *p, const Rows8 *r, size_t at) {
     unpack_decoded(p, r, at, decode_iq2_xs, _mm256_setzero_si256());
 }
-static const KqShape iq2_xs = {74, 16, 2, -1, unpack_iq2_xs, sum_signed};
+static const KqShape iq2_xs = {74, 16, 2, KQ_SIGNED, unpack_iq2_xs, sum_signed};
 static void iq2_xs_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq2_xs, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -35,7 +35,7 @@ const MatKernel th_iq2_xs_avx2 = {ACT_Q8_K, iq2_xs_row1, iq2_xs_rows, "iq_avx2"}
 TH_INLINE void unpack_iq2_s(KqPanel *p, const Rows8 *r, size_t at) {
     unpack_decoded(p, r, at, decode_iq2_s, _mm256_setzero_si256());
 }
-static const KqShape iq2_s = {82, 16, 2, -1, unpack_iq2_s, sum_signed};
+static const KqShape iq2_s = {82, 16, 2, KQ_SIGNED, unpack_iq2_s, sum_signed};
 static void iq2_s_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq2_s, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -48,7 +48,7 @@ const MatKernel th_iq2_s_avx2 = {ACT_Q8_K, iq2_s_row1, iq2_s_rows, "iq_avx2"};
 TH_INLINE void unpack_iq3_xxs(KqPanel *p, const Rows8 *r, size_t at) {
     unpack_decoded(p, r, at, decode_iq3_xxs, _mm256_setzero_si256());
 }
-static const KqShape iq3_xxs = {98, 16, 2, -1, unpack_iq3_xxs, sum_signed};
+static const KqShape iq3_xxs = {98, 16, 2, KQ_SIGNED, unpack_iq3_xxs, sum_signed};
 static void iq3_xxs_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq3_xxs, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -61,7 +61,7 @@ const MatKernel th_iq3_xxs_avx2 = {ACT_Q8_K, iq3_xxs_row1, iq3_xxs_rows, "iq_avx
 TH_INLINE void unpack_iq3_s(KqPanel *p, const Rows8 *r, size_t at) {
     unpack_decoded(p, r, at, decode_iq3_s, _mm256_setzero_si256());
 }
-static const KqShape iq3_s = {110, 16, 2, -1, unpack_iq3_s, sum_signed};
+static const KqShape iq3_s = {110, 16, 2, KQ_SIGNED, unpack_iq3_s, sum_signed};
 static void iq3_s_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq3_s, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -74,7 +74,7 @@ const MatKernel th_iq3_s_avx2 = {ACT_Q8_K, iq3_s_row1, iq3_s_rows, "iq_avx2"};
 TH_INLINE void unpack_iq1_s(KqPanel *p, const Rows8 *r, size_t at) {
     unpack_decoded(p, r, at, decode_iq1_s, _mm256_setzero_si256());
 }
-static const KqShape iq1_s = {50, 16, 4, -1, unpack_iq1_s, sum_signed};
+static const KqShape iq1_s = {50, 16, 4, KQ_SIGNED, unpack_iq1_s, sum_signed};
 static void iq1_s_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq1_s, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -87,7 +87,7 @@ const MatKernel th_iq1_s_avx2 = {ACT_Q8_K, iq1_s_row1, iq1_s_rows, "iq_avx2"};
 TH_INLINE void unpack_iq1_m(KqPanel *p, const Rows8 *r, size_t at) {
     unpack_decoded(p, r, at, decode_iq1_m, _mm256_setzero_si256());
 }
-static const KqShape iq1_m = {56, 16, 4, -1, unpack_iq1_m, sum_signed};
+static const KqShape iq1_m = {56, 16, 4, KQ_SIGNED, unpack_iq1_m, sum_signed};
 static void iq1_m_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq1_m, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -98,7 +98,7 @@ static void iq1_m_rows(float *y, size_t y_stride, const void *w, size_t stride, 
 const MatKernel th_iq1_m_avx2 = {ACT_Q8_K, iq1_m_row1, iq1_m_rows, "iq_avx2"};
 
 TH_INLINE void unpack_iq4_xs(KqPanel *p, const Rows8 *r, size_t at) { turn_iq4_xs(p, r, at, _mm256_setzero_si256()); }
-static const KqShape iq4_xs = {136, 8, 1, -1, unpack_iq4_xs, sum_signed};
+static const KqShape iq4_xs = {136, 8, 1, KQ_SIGNED, unpack_iq4_xs, sum_signed};
 static void iq4_xs_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq4_xs, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -109,7 +109,7 @@ static void iq4_xs_rows(float *y, size_t y_stride, const void *w, size_t stride,
 const MatKernel th_iq4_xs_avx2 = {ACT_Q8_K, iq4_xs_row1, iq4_xs_rows, "iq_avx2"};
 
 TH_INLINE void unpack_iq4_nl(LegacyPanel *p, const __m256i *word) { turn_iq4_nl(p, word, _mm256_setzero_si256()); }
-static const LegacyShape iq4_nl = {18, 0, 1, false, unpack_iq4_nl, block_pairs};
+static const LegacyShape iq4_nl = {144, 0, 1, ONE_SCALE, unpack_iq4_nl, block_pairs};
 static void iq4_nl_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(iq4_nl, y, 0, w, stride, x, 0, cols, rows, 1);
 }

@@ -33,7 +33,7 @@ TH_INLINE void unpack_decoded(KqPanel *p, const Rows16 *r, size_t at, DecodeRow 
             _mm512_xor_si512(p->q[4 * i + (size_t)j], bytes_of(0x80));
     }
     turn4(sc, &c, 256);
-    signed_scales(p, sc);
+    signed_scales(p, sc, 7);
 }
 
 TH_INLINE void unpack_iq4_xs(KqPanel *p, const Rows16 *r, size_t at) {
@@ -48,7 +48,8 @@ TH_INLINE void unpack_iq4_xs(KqPanel *p, const Rows16 *r, size_t at) {
         __m512i high = _mm512_and_si512(_mm512_srli_epi32(v[0], 16 + 2 * g), two);
         __m512i sc = _mm512_sub_epi32(_mm512_or_si512(low, _mm512_slli_epi32(high, 4)), _mm512_set1_epi32(32));
         p->scale[g] = sc;
-        p->min[g] = _mm512_or_si512(_mm512_slli_epi32(sc, 16), _mm512_and_si512(sc, _mm512_set1_epi32(0xFFFF)));
+        sc = _mm512_or_si512(_mm512_slli_epi32(sc, 16), _mm512_and_si512(sc, _mm512_set1_epi32(0xFFFF)));
+        p->min[g] = _mm512_slli_epi16(sc, 7);
     }
     for (size_t g = 0; g < 8; g++) {
         turn4(v, r, at + 8 + 16 * g);
@@ -68,7 +69,7 @@ TH_INLINE void unpack_iq4_nl(LegacyPanel *p, const __m512i *word) {
 }
 
 TH_INLINE void unpack_iq2_xxs(KqPanel *p, const Rows16 *r, size_t at) { unpack_decoded(p, r, at, decode_iq2_xxs); }
-static const KqShape iq2_xxs = {66, 16, 7, unpack_iq2_xxs};
+static const KqShape iq2_xxs = {66, 16, false, unpack_iq2_xxs};
 static void iq2_xxs_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq2_xxs, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -79,7 +80,7 @@ static void iq2_xxs_rows(float *y, size_t y_stride, const void *w, size_t stride
 const MatKernel th_iq2_xxs_avx512vnni = {ACT_Q8_K, iq2_xxs_row1, iq2_xxs_rows, "iq_avx512vnni"};
 
 TH_INLINE void unpack_iq2_xs(KqPanel *p, const Rows16 *r, size_t at) { unpack_decoded(p, r, at, decode_iq2_xs); }
-static const KqShape iq2_xs = {74, 16, 7, unpack_iq2_xs};
+static const KqShape iq2_xs = {74, 16, false, unpack_iq2_xs};
 static void iq2_xs_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq2_xs, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -90,7 +91,7 @@ static void iq2_xs_rows(float *y, size_t y_stride, const void *w, size_t stride,
 const MatKernel th_iq2_xs_avx512vnni = {ACT_Q8_K, iq2_xs_row1, iq2_xs_rows, "iq_avx512vnni"};
 
 TH_INLINE void unpack_iq2_s(KqPanel *p, const Rows16 *r, size_t at) { unpack_decoded(p, r, at, decode_iq2_s); }
-static const KqShape iq2_s = {82, 16, 7, unpack_iq2_s};
+static const KqShape iq2_s = {82, 16, false, unpack_iq2_s};
 static void iq2_s_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq2_s, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -101,7 +102,7 @@ static void iq2_s_rows(float *y, size_t y_stride, const void *w, size_t stride, 
 const MatKernel th_iq2_s_avx512vnni = {ACT_Q8_K, iq2_s_row1, iq2_s_rows, "iq_avx512vnni"};
 
 TH_INLINE void unpack_iq3_xxs(KqPanel *p, const Rows16 *r, size_t at) { unpack_decoded(p, r, at, decode_iq3_xxs); }
-static const KqShape iq3_xxs = {98, 16, 7, unpack_iq3_xxs};
+static const KqShape iq3_xxs = {98, 16, false, unpack_iq3_xxs};
 static void iq3_xxs_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq3_xxs, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -112,7 +113,7 @@ static void iq3_xxs_rows(float *y, size_t y_stride, const void *w, size_t stride
 const MatKernel th_iq3_xxs_avx512vnni = {ACT_Q8_K, iq3_xxs_row1, iq3_xxs_rows, "iq_avx512vnni"};
 
 TH_INLINE void unpack_iq3_s(KqPanel *p, const Rows16 *r, size_t at) { unpack_decoded(p, r, at, decode_iq3_s); }
-static const KqShape iq3_s = {110, 16, 7, unpack_iq3_s};
+static const KqShape iq3_s = {110, 16, false, unpack_iq3_s};
 static void iq3_s_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq3_s, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -123,7 +124,7 @@ static void iq3_s_rows(float *y, size_t y_stride, const void *w, size_t stride, 
 const MatKernel th_iq3_s_avx512vnni = {ACT_Q8_K, iq3_s_row1, iq3_s_rows, "iq_avx512vnni"};
 
 TH_INLINE void unpack_iq1_s(KqPanel *p, const Rows16 *r, size_t at) { unpack_decoded(p, r, at, decode_iq1_s); }
-static const KqShape iq1_s = {50, 16, 7, unpack_iq1_s};
+static const KqShape iq1_s = {50, 16, false, unpack_iq1_s};
 static void iq1_s_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq1_s, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -134,7 +135,7 @@ static void iq1_s_rows(float *y, size_t y_stride, const void *w, size_t stride, 
 const MatKernel th_iq1_s_avx512vnni = {ACT_Q8_K, iq1_s_row1, iq1_s_rows, "iq_avx512vnni"};
 
 TH_INLINE void unpack_iq1_m(KqPanel *p, const Rows16 *r, size_t at) { unpack_decoded(p, r, at, decode_iq1_m); }
-static const KqShape iq1_m = {56, 16, 7, unpack_iq1_m};
+static const KqShape iq1_m = {56, 16, false, unpack_iq1_m};
 static void iq1_m_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq1_m, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -144,7 +145,7 @@ static void iq1_m_rows(float *y, size_t y_stride, const void *w, size_t stride, 
 }
 const MatKernel th_iq1_m_avx512vnni = {ACT_Q8_K, iq1_m_row1, iq1_m_rows, "iq_avx512vnni"};
 
-static const KqShape iq4_xs = {136, 8, 7, unpack_iq4_xs};
+static const KqShape iq4_xs = {136, 8, false, unpack_iq4_xs};
 static void iq4_xs_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(iq4_xs, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -154,7 +155,7 @@ static void iq4_xs_rows(float *y, size_t y_stride, const void *w, size_t stride,
 }
 const MatKernel th_iq4_xs_avx512vnni = {ACT_Q8_K, iq4_xs_row1, iq4_xs_rows, "iq_avx512vnni"};
 
-static const LegacyShape iq4_nl = {18, 128, false, unpack_iq4_nl};
+static const LegacyShape iq4_nl = {144, 128, ONE_SCALE, unpack_iq4_nl};
 static void iq4_nl_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(iq4_nl, y, 0, w, stride, x, 0, cols, rows, 1);
 }

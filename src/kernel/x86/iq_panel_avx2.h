@@ -40,7 +40,7 @@ TH_INLINE void unpack_decoded(KqPanel *p, const Rows8 *r, size_t at, DecodeRow *
             _mm256_xor_si256(p->q[4 * i + (size_t)j], offset);
     }
     turn4(sc, &c, 256);
-    signed_scales(p, sc);
+    signed_scales(p, sc, 7);
 }
 
 TH_INLINE void turn_iq4_xs(KqPanel *p, const Rows8 *r, size_t at, __m256i offset) {
@@ -54,8 +54,8 @@ TH_INLINE void turn_iq4_xs(KqPanel *p, const Rows8 *r, size_t at, __m256i offset
         __m256i low = _mm256_and_si256(_mm256_srli_epi32(v[1], 4 * g), nibble);
         __m256i high = _mm256_and_si256(_mm256_srli_epi32(v[0], 16 + 2 * g), two);
         __m256i sc = _mm256_sub_epi32(_mm256_or_si256(low, _mm256_slli_epi32(high, 4)), _mm256_set1_epi32(32));
-        p->scale[g] = p->min[g] =
-            _mm256_or_si256(_mm256_slli_epi32(sc, 16), _mm256_and_si256(sc, _mm256_set1_epi32(0xFFFF)));
+        p->scale[g] = _mm256_or_si256(_mm256_slli_epi32(sc, 16), _mm256_and_si256(sc, _mm256_set1_epi32(0xFFFF)));
+        p->min[g] = _mm256_slli_epi16(p->scale[g], 7);
     }
     for (size_t g = 0; g < 8; g++) {
         turn4(v, r, at + 8 + 16 * g);

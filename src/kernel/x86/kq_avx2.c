@@ -9,7 +9,7 @@
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/sum_avx2.h"
 
-static const KqShape q2_k = {84, 16, 4, 0, unpack_q2_k, sum_pairs};
+static const KqShape q2_k = {84, 16, 4, KQ_MINIMUM, unpack_q2_k, sum_pairs};
 static void q2_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q2_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -19,7 +19,7 @@ static void q2_k_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q2_k_avx2 = {ACT_Q8_K, q2_k_row1, q2_k_rows, "kq_avx2"};
 
-static const KqShape q3_k = {110, 16, 4, 2, unpack_q3_k, sum_pairs};
+static const KqShape q3_k = {110, 16, 4, KQ_OFFSET, unpack_q3_k, sum_pairs};
 static void q3_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q3_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -29,7 +29,7 @@ static void q3_k_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q3_k_avx2 = {ACT_Q8_K, q3_k_row1, q3_k_rows, "kq_avx2"};
 
-static const KqShape q4_k = {144, 8, 8, 0, unpack_q4_k, sum_pairs};
+static const KqShape q4_k = {144, 8, 8, KQ_MINIMUM, unpack_q4_k, sum_pairs};
 static void q4_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q4_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -39,7 +39,7 @@ static void q4_k_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q4_k_avx2 = {ACT_Q8_K, q4_k_row1, q4_k_rows, "kq_avx2"};
 
-static const KqShape q5_k = {176, 8, 4, 0, unpack_q5_k, sum_pairs};
+static const KqShape q5_k = {176, 8, 4, KQ_MINIMUM, unpack_q5_k, sum_pairs};
 static void q5_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q5_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -49,7 +49,7 @@ static void q5_k_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q5_k_avx2 = {ACT_Q8_K, q5_k_row1, q5_k_rows, "kq_avx2"};
 
-static const KqShape q6_k = {210, 16, 2, 5, unpack_q6_k, sum_pairs};
+static const KqShape q6_k = {210, 16, 2, KQ_OFFSET, unpack_q6_k, sum_pairs};
 static void q6_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q6_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }

@@ -36,7 +36,7 @@ TH_INLINE void unpack_q4_k(KqPanel *p, const Rows16 *r, size_t at) {
     }
 }
 
-static const KqShape q4_k = {144, 8, 0, unpack_q4_k};
+static const KqShape q4_k = {144, 8, true, unpack_q4_k};
 static void q4_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q4_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -70,7 +70,7 @@ TH_INLINE void unpack_q5_k(KqPanel *p, const Rows16 *r, size_t at) {
     }
 }
 
-static const KqShape q5_k = {176, 8, 0, unpack_q5_k};
+static const KqShape q5_k = {176, 8, true, unpack_q5_k};
 static void q5_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q5_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -96,7 +96,7 @@ TH_INLINE void unpack_q3_k(KqPanel *p, const Rows16 *r, size_t at) {
     sc[2] = _mm512_or_si512(_mm512_and_si512(s0, low4), _mm512_and_si512(s2, bits45));
     sc[3] = _mm512_or_si512(_mm512_and_si512(s1, low4), _mm512_and_si512(_mm512_srli_epi32(s2, 2), bits45));
     TH_UNROLL for (int i = 0; i < 4; i++) sc[i] = _mm512_sub_epi8(sc[i], offset);
-    signed_scales(p, sc);
+    signed_scales(p, sc, 2);
     turn4(high, r, at);
     turn4(high + 4, r, at + 16);
     for (int i = 0; i < 4; i++) { /* 16 bytes: columns l .. l+15 of four groups in each half n */
@@ -114,7 +114,7 @@ TH_INLINE void unpack_q3_k(KqPanel *p, const Rows16 *r, size_t at) {
     }
 }
 
-static const KqShape q3_k = {110, 16, 2, unpack_q3_k};
+static const KqShape q3_k = {110, 16, false, unpack_q3_k};
 static void q3_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q3_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -132,7 +132,7 @@ TH_INLINE void unpack_q6_k(KqPanel *p, const Rows16 *r, size_t at) {
     p->d = high_f16(lo[3]);
     p->dmin = _mm512_setzero_ps();
     turn4(sc, r, at + 192);
-    signed_scales(p, sc);
+    signed_scales(p, sc, 5);
     for (int i = 0; i < 4; i++) { /* n = i / 2: a half of 128 weights; i % 2: which 16 of its 32 columns of bytes */
         size_t n = (size_t)i / 2, l = (size_t)i % 2 * 16;
         turn4(hi, r, at + 128 + 32 * n + l);
@@ -150,7 +150,7 @@ TH_INLINE void unpack_q6_k(KqPanel *p, const Rows16 *r, size_t at) {
     }
 }
 
-static const KqShape q6_k = {210, 16, 5, unpack_q6_k};
+static const KqShape q6_k = {210, 16, false, unpack_q6_k};
 static void q6_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q6_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -186,7 +186,7 @@ TH_INLINE void unpack_q2_k(KqPanel *p, const Rows16 *r, size_t at) {
     }
 }
 
-static const KqShape q2_k = {84, 1, 0, unpack_q2_k};
+static const KqShape q2_k = {84, 1, true, unpack_q2_k};
 static void q2_k_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     kq_rows(q2_k, y, 0, w, stride, x, 0, cols, rows, 1);
 }

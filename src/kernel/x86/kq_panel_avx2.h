@@ -21,11 +21,17 @@ typedef struct KqPanel {
     __m256 d, dmin;
 } KqPanel;
 
+typedef enum KqKind {
+    KQ_MINIMUM, /* codes are unsigned, dmin * m is taken off */
+    KQ_OFFSET,  /* codes carry an offset, m is what it adds to n */
+    KQ_SIGNED   /* codes keep their sign, no m */
+} KqKind;
+
 typedef struct KqShape {
     size_t block_bytes;
-    int groups;     /* scales per super-block */
-    int run;        /* steps whose sums fit in 16 bits, for those who add there */
-    int offset_log; /* log2 of the offset of a signed code; 0: unsigned with a minimum; -1: the code keeps its sign */
+    int groups; /* scales per super-block */
+    int run;    /* steps whose sums fit in 16 bits, for those who add there */
+    KqKind kind;
     void (*unpack)(KqPanel *p, const Rows8 *r, size_t at);
     /* n[t] = sum_g scale_g * sum(code * x), for nt tokens from x on */
     void (*sum)(__m256i n[4], const KqPanel *p, int groups, int run, const char *x, size_t x_stride, int nt);
@@ -46,13 +52,13 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
     __m256i n[4], m[4];
     TH_UNROLL for (int t = 0; t < nt; t++) m[t] = _mm256_setzero_si256();
     s.sum(n, p, s.groups, s.run, a.x + a.q_at, a.stride, nt);
-    if (s.offset_log >= 0) add_minima(m, p, a, nt);
+    if (s.kind != KQ_SIGNED) add_minima(m, p, a, nt);
     TH_UNROLL for (int t = 0; t < nt; t++) {
         __m256 dx = _mm256_castsi256_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at));
         float *out = y + (size_t)t * y_stride;
         __m256 acc = first ? _mm256_setzero_ps() : _mm256_maskload_ps(out, rows);
-        if (s.offset_log) {
-            if (s.offset_log > 0) n[t] = _mm256_sub_epi32(n[t], _mm256_slli_epi32(m[t], s.offset_log));
+        if (s.kind != KQ_MINIMUM) {
+            if (s.kind == KQ_OFFSET) n[t] = _mm256_sub_epi32(n[t], m[t]);
             acc = _mm256_fmadd_ps(_mm256_mul_ps(p->d, dx), _mm256_cvtepi32_ps(n[t]), acc);
         } else {
             __m256 high = _mm256_mul_ps(p->d, _mm256_cvtepi32_ps(n[t]));
@@ -151,14 +157,15 @@ TH_INLINE void unpack_q5_k(KqPanel *p, const Rows8 *r, size_t at) {
     }
 }
 
-/* Scales of 8 bits with their sign, four in each word, to the panel; they are what the sums of the activations meet,
- * too. */
-TH_INLINE void signed_scales(KqPanel *p, const __m256i sc[4]) {
+/* Scales of 8 bits with their sign, four in each word, to the panel; min_g = scale_g << log, the offset of a code being
+ * 1 << log: at most 4096. */
+TH_INLINE void signed_scales(KqPanel *p, const __m256i sc[4], int log) {
     TH_UNROLL for (int h = 0; h < 8; h++) { /* the bytes into the high halves, then down with their sign */
         __m256i pair = bytes_to_pair(sc[h / 2], 2 * (h % 2), 2 * (h % 2) + 1);
-        p->min[h] = _mm256_srai_epi16(_mm256_slli_epi16(pair, 8), 8);
-        p->scale[2 * h] = _mm256_blend_epi16(p->min[h], _mm256_slli_epi32(p->min[h], 16), 0xAA);
-        p->scale[2 * h + 1] = _mm256_blend_epi16(_mm256_srli_epi32(p->min[h], 16), p->min[h], 0xAA);
+        __m256i sc2 = _mm256_srai_epi16(_mm256_slli_epi16(pair, 8), 8);
+        p->scale[2 * h] = _mm256_blend_epi16(sc2, _mm256_slli_epi32(sc2, 16), 0xAA);
+        p->scale[2 * h + 1] = _mm256_blend_epi16(_mm256_srli_epi32(sc2, 16), sc2, 0xAA);
+        p->min[h] = _mm256_slli_epi16(sc2, log);
     }
 }
 
@@ -178,7 +185,7 @@ TH_INLINE void unpack_q3_k(KqPanel *p, const Rows8 *r, size_t at) {
     sc[2] = _mm256_or_si256(_mm256_and_si256(s0, low4), _mm256_and_si256(s2, bits45));
     sc[3] = _mm256_or_si256(_mm256_and_si256(s1, low4), _mm256_and_si256(_mm256_srli_epi32(s2, 2), bits45));
     TH_UNROLL for (int i = 0; i < 4; i++) sc[i] = _mm256_sub_epi8(sc[i], offset);
-    signed_scales(p, sc);
+    signed_scales(p, sc, 2);
     turn4(high, r, at);
     turn4(high + 4, r, at + 16);
     for (int i = 0; i < 4; i++) { /* 16 bytes: columns l .. l+15 of four groups in each half n */
@@ -204,7 +211,7 @@ TH_INLINE void unpack_q6_k(KqPanel *p, const Rows8 *r, size_t at) {
     p->d = high_f16(lo[3]);
     p->dmin = _mm256_setzero_ps();
     turn4(sc, r, at + 192);
-    signed_scales(p, sc);
+    signed_scales(p, sc, 5);
     for (int i = 0; i < 4; i++) { /* n = i / 2: a half of 128 weights; i % 2: which 16 of its 32 columns of bytes */
         size_t n = (size_t)i / 2, l = (size_t)i % 2 * 16;
         turn4(hi, r, at + 128 + 32 * n + l);

@@ -3,9 +3,9 @@
  *
  * vpdpbusd multiplies unsigned weight codes with signed activations and never saturates, so every sum is exact:
  *
- *   n = sum_g scale_g * sum(code * x)   - offset * m for types whose code is signed (stored unsigned, offset added)
- *   m = sum_g min_g * sum(x)            by vpdpwssd on the activation's sums of 16; where there is an offset, min_g is
- *                                       the scale
+ *   n = sum_g scale_g * sum(code * x)   - m for types whose code is signed: stored unsigned, an offset added
+ *   m = sum_g min_g * sum(x)            by vpdpwssd on the activation's sums of 16; for an offset, min_g is scale_g
+ * times it
  *
  * Bounds: |n| <= 63*15*127*256 (Q4_K), 128*63*127*256 (Q6_K), 32*255*127*256 (IQ4_XS): below 2^31. */
 #ifndef THIMBLE_KQ_PANEL_AVX512VNNI_H
@@ -26,8 +26,8 @@ typedef struct KqPanel {
 /* What differs between the types apart from how they unpack. */
 typedef struct KqShape {
     size_t block_bytes;
-    int groups;     /* scales per super-block; 1: already multiplied into the codes */
-    int offset_log; /* log2 of the offset of a signed code; 0: unsigned with a minimum */
+    int groups;   /* scales per super-block; 1: already multiplied into the codes */
+    bool has_min; /* dmin * m is taken off; otherwise m is an offset that every code of n carries */
     void (*unpack)(KqPanel *p, const Rows16 *r, size_t at);
 } KqShape;
 
@@ -64,8 +64,8 @@ TH_INLINE void kq_tile(const KqPanel *p, KqShape s, ActView a, float *y, size_t 
         __m512 dx = _mm512_castsi512_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at));
         float *out = y + (size_t)t * y_stride;
         __m512 acc = first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(rows, out);
-        if (s.offset_log) {
-            n[t] = _mm512_sub_epi32(n[t], _mm512_slli_epi32(m[t], (unsigned)s.offset_log));
+        if (!s.has_min) {
+            n[t] = _mm512_sub_epi32(n[t], m[t]);
             acc = _mm512_fmadd_ps(_mm512_mul_ps(p->d, dx), _mm512_cvtepi32_ps(n[t]), acc);
         } else {
             __m512 high = _mm512_mul_ps(p->d, _mm512_cvtepi32_ps(n[t]));
@@ -110,15 +110,16 @@ TH_INLINE void kq_rows(KqShape s, float *y, size_t y_stride, const void *w, size
     }
 }
 
-/* Scales of 8 bits with their sign, four in each word, to the panel; they are what the sums of the activations meet,
- * too. */
-TH_INLINE void signed_scales(KqPanel *p, const __m512i sc[4]) {
-    TH_UNROLL for (int g = 0; g < 16; g++) {
-        __m512i v = _mm512_slli_epi32(sc[g / 4], 24 - 8 * ((unsigned)g % 4));
-        p->scale[g] = _mm512_srai_epi32(v, 24);
+/* Scales of 8 bits with their sign, four in each word, to the panel; min_g = scale_g << log, the offset of a code being
+ * 1 << log: at most 4096. */
+TH_INLINE void signed_scales(KqPanel *p, const __m512i sc[4], int log) {
+    TH_UNROLL for (unsigned g = 0; g < 16; g++) p->scale[g] =
+        _mm512_srai_epi32(_mm512_slli_epi32(sc[g / 4], 24 - 8 * (g % 4)), 24);
+    TH_UNROLL for (int h = 0; h < 8; h++) {
+        __m512i even = _mm512_and_si512(p->scale[2 * h], _mm512_set1_epi32(0xFFFF));
+        __m512i pair = _mm512_or_si512(_mm512_slli_epi32(p->scale[2 * h + 1], 16), even);
+        p->min[h] = _mm512_sll_epi16(pair, _mm_cvtsi32_si128(log));
     }
-    TH_UNROLL for (int h = 0; h < 8; h++) p->min[h] = _mm512_or_si512(
-        _mm512_slli_epi32(p->scale[2 * h + 1], 16), _mm512_and_si512(p->scale[2 * h], _mm512_set1_epi32(0xFFFF)));
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/sum_avx2.h"
 
-static const LegacyShape q4_0 = {18, 8, 8, false, unpack_q4_0, block_pairs};
+static const LegacyShape q4_0 = {144, 8, 8, ONE_SCALE, unpack_q4_0, block_pairs};
 static void q4_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q4_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -16,7 +16,7 @@ static void q4_0_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q4_0_avx2 = {ACT_Q8_0, q4_0_row1, q4_0_rows, "legacy_avx2"};
 
-static const LegacyShape q4_1 = {20, 0, 8, true, unpack_q4_1, block_pairs};
+static const LegacyShape q4_1 = {160, 0, 8, SCALE_AND_MINIMUM, unpack_q4_1, block_pairs};
 static void q4_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q4_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -26,7 +26,7 @@ static void q4_1_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q4_1_avx2 = {ACT_Q8_0, q4_1_row1, q4_1_rows, "legacy_avx2"};
 
-static const LegacyShape q5_0 = {22, 16, 4, false, unpack_q5_0, block_pairs};
+static const LegacyShape q5_0 = {176, 16, 4, ONE_SCALE, unpack_q5_0, block_pairs};
 static void q5_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q5_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -36,7 +36,7 @@ static void q5_0_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q5_0_avx2 = {ACT_Q8_0, q5_0_row1, q5_0_rows, "legacy_avx2"};
 
-static const LegacyShape q5_1 = {24, 0, 4, true, unpack_q5_1, block_pairs};
+static const LegacyShape q5_1 = {192, 0, 4, SCALE_AND_MINIMUM, unpack_q5_1, block_pairs};
 static void q5_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q5_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -46,7 +46,7 @@ static void q5_1_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q5_1_avx2 = {ACT_Q8_0, q5_1_row1, q5_1_rows, "legacy_avx2"};
 
-static const LegacyShape q8_0 = {34, 0, 1, false, unpack_q8_0, block_pairs};
+static const LegacyShape q8_0 = {272, 0, 1, ONE_SCALE, unpack_q8_0, block_pairs};
 static void q8_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q8_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }

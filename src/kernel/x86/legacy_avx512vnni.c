@@ -49,7 +49,7 @@ TH_INLINE void unpack_q8_0(LegacyPanel *p, const __m512i *word) {
     }
 }
 
-static const LegacyShape q4_0 = {18, 8, false, unpack_q4_0};
+static const LegacyShape q4_0 = {144, 8, ONE_SCALE, unpack_q4_0};
 static void q4_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q4_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -59,7 +59,7 @@ static void q4_0_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q4_0_avx512vnni = {ACT_Q8_0, q4_0_row1, q4_0_rows, "legacy_avx512vnni"};
 
-static const LegacyShape q4_1 = {20, 0, true, unpack_q4_1};
+static const LegacyShape q4_1 = {160, 0, SCALE_AND_MINIMUM, unpack_q4_1};
 static void q4_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q4_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -69,7 +69,7 @@ static void q4_1_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q4_1_avx512vnni = {ACT_Q8_0, q4_1_row1, q4_1_rows, "legacy_avx512vnni"};
 
-static const LegacyShape q5_0 = {22, 16, false, unpack_q5_0};
+static const LegacyShape q5_0 = {176, 16, ONE_SCALE, unpack_q5_0};
 static void q5_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q5_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -79,7 +79,7 @@ static void q5_0_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q5_0_avx512vnni = {ACT_Q8_0, q5_0_row1, q5_0_rows, "legacy_avx512vnni"};
 
-static const LegacyShape q5_1 = {24, 0, true, unpack_q5_1};
+static const LegacyShape q5_1 = {192, 0, SCALE_AND_MINIMUM, unpack_q5_1};
 static void q5_1_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q5_1, y, 0, w, stride, x, 0, cols, rows, 1);
 }
@@ -89,7 +89,7 @@ static void q5_1_rows(float *y, size_t y_stride, const void *w, size_t stride, c
 }
 const MatKernel th_q5_1_avx512vnni = {ACT_Q8_0, q5_1_row1, q5_1_rows, "legacy_avx512vnni"};
 
-static const LegacyShape q8_0 = {34, 128, false, unpack_q8_0};
+static const LegacyShape q8_0 = {272, 128, ONE_SCALE, unpack_q8_0};
 static void q8_0_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
     legacy_rows(q8_0, y, 0, w, stride, x, 0, cols, rows, 1);
 }

@@ -17,38 +17,77 @@ typedef struct LegacyPanel {
     __m256 d[GROUP], m[GROUP];
 } LegacyPanel;
 
+typedef enum BlockKind {
+    ONE_SCALE,
+    SCALE_AND_MINIMUM, /* m */
+    SCALE_OF_TWO,      /* blocks, in the last one's d */
+    SCALE_OF_FOUR,
+    SCALE_OF_HALVES /* d: of the first 16 weights, m: of the others */
+} BlockKind;
+
 typedef struct LegacyShape {
-    size_t block_bytes;
-    int offset; /* of a signed code; 0: unsigned, or sign kept */
-    int run;    /* steps whose sums fit in 16 bits, for those who add there; 1: sign kept */
-    bool has_min;
+    size_t group_bytes; /* of 256 weights */
+    int offset;         /* of a signed code; 0: unsigned, or sign kept */
+    int run;            /* steps whose sums fit in 16 bits, for those who add there; 1: sign kept */
+    BlockKind kind;
     void (*unpack)(LegacyPanel *p, const __m256i *word);
-    /* n[t] += sum(code * x) over a block, for nt tokens from x on */
-    void (*sum)(__m256i n[4], const __m256i q[8], int run, const char *x, size_t x_stride, int nt);
+    /* n[t] += sum(code * x) over `steps` times four weights, for nt tokens from x on */
+    void (*sum)(__m256i n[4], const __m256i *q, int steps, int run, const char *x, size_t x_stride, int nt);
 } LegacyShape;
+
+/* part[t] = d1 * n1 + d0 * n0: the halves of a block. */
+TH_INLINE void block_halves(__m256 part[4], const LegacyPanel *p, int b, LegacyShape s, const char *x, size_t x_stride,
+                            int nt) {
+    TH_UNROLL for (int half = 0; half < 2; half++) {
+        __m256i n[4];
+        TH_UNROLL for (int t = 0; t < nt; t++) n[t] = _mm256_setzero_si256();
+        s.sum(n, p->q[b] + 4 * half, 4, s.run, x + 16 * half, x_stride, nt);
+        TH_UNROLL for (int t = 0; t < nt; t++) {
+            __m256 v = _mm256_cvtepi32_ps(n[t]);
+            part[t] = half ? _mm256_fmadd_ps(p->m[b], v, part[t]) : _mm256_mul_ps(p->d[b], v);
+        }
+    }
+}
+
+/* Brings the sum of block b into acc for one token; part carries what blocks under one scale have summed so far. */
+TH_INLINE void block_add(__m256 *acc, __m256 *part, const LegacyPanel *p, int b, LegacyShape s, __m256 dx, __m256i n,
+                         const char *sum) {
+    const int share = s.kind == SCALE_OF_TWO ? 2 : 4;
+    if (s.kind == SCALE_OF_HALVES) {
+        *acc = _mm256_fmadd_ps(dx, *part, *acc);
+    } else if (s.kind == SCALE_OF_TWO || s.kind == SCALE_OF_FOUR) {
+        *part = _mm256_fmadd_ps(dx, _mm256_cvtepi32_ps(n), b % share == 0 ? _mm256_setzero_ps() : *part);
+        if (b % share == share - 1) *acc = _mm256_fmadd_ps(p->d[b], *part, *acc);
+    } else {
+        *acc = _mm256_fmadd_ps(_mm256_mul_ps(p->d[b], dx), _mm256_cvtepi32_ps(n), *acc);
+        if (s.kind == SCALE_AND_MINIMUM)
+            *acc = _mm256_fmadd_ps(_mm256_mul_ps(p->m[b], dx), _mm256_cvtepi32_ps(broadcast32(sum)), *acc);
+    }
+}
 
 /* nt tokens of nb blocks: y[t] = fma(.., y[t]) for the panel's rows. */
 TH_INLINE void legacy_tile(const LegacyPanel *p, LegacyShape s, ActView a, float *y, size_t y_stride, __m256i rows,
                            bool first, int nb, int nt) {
     /* Seen as two 16-bit halves the sum s lies in the lower one (|s| <= 4064), so one vpmaddwd gives -offset * s. */
     const __m256i offset = _mm256_set1_epi32(-s.offset & 0xFFFF);
-    __m256 acc[4];
-    TH_UNROLL for (int t = 0; t < nt; t++) acc[t] =
-        first ? _mm256_setzero_ps() : _mm256_maskload_ps(y + (size_t)t * y_stride, rows);
+    __m256 acc[4], part[4];
+    TH_UNROLL for (int t = 0; t < nt; t++) {
+        acc[t] = first ? _mm256_setzero_ps() : _mm256_maskload_ps(y + (size_t)t * y_stride, rows);
+        part[t] = _mm256_setzero_ps();
+    }
     for (int b = 0; b < nb; b++) {
+        const char *x = a.x + a.q_at + 32 * (size_t)b, *d = a.x + a.d_at + 4 * (size_t)b,
+                   *sum = a.x + a.s_at + 4 * (size_t)b;
         __m256i n[4];
+        TH_UNROLL for (int t = 0; t < nt; t++) n[t] =
+            s.offset ? _mm256_madd_epi16(broadcast32(sum + (size_t)t * a.stride), offset) : _mm256_setzero_si256();
+        if (s.kind == SCALE_OF_HALVES)
+            block_halves(part, p, b, s, x, a.stride, nt);
+        else
+            s.sum(n, p->q[b], 8, s.run, x, a.stride, nt);
         TH_UNROLL for (int t = 0; t < nt; t++) {
-            const char *sum = a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)b;
-            n[t] = s.offset ? _mm256_madd_epi16(broadcast32(sum), offset) : _mm256_setzero_si256();
-        }
-        s.sum(n, p->q[b], s.run, a.x + a.q_at + 32 * (size_t)b, a.stride, nt);
-        TH_UNROLL for (int t = 0; t < nt; t++) {
-            __m256 dx = _mm256_castsi256_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at + 4 * (size_t)b));
-            acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(p->d[b], dx), _mm256_cvtepi32_ps(n[t]), acc[t]);
-            if (s.has_min) {
-                __m256i sum = broadcast32(a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)b);
-                acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(p->m[b], dx), _mm256_cvtepi32_ps(sum), acc[t]);
-            }
+            __m256 dx = _mm256_castsi256_ps(broadcast32(d + (size_t)t * a.stride));
+            block_add(acc + t, part + t, p, b, s, dx, n[t], sum + (size_t)t * a.stride);
         }
     }
     TH_UNROLL for (int t = 0; t < nt; t++) _mm256_maskstore_ps(y + (size_t)t * y_stride, rows, acc[t]);
@@ -88,7 +127,7 @@ static void turn_tail(__m256i *word, const Rows8 *r, size_t at, size_t bytes, si
 
 TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void *w, size_t stride, const void *x,
                            size_t x_stride, int cols, int rows, int T) {
-    size_t d_at = th_act_q_bytes(cols), s_at = d_at + th_act_d_bytes(ACT_Q8_0, cols), words = s.block_bytes * GROUP / 4;
+    size_t d_at = th_act_q_bytes(cols), s_at = d_at + th_act_d_bytes(ACT_Q8_0, cols), words = s.group_bytes / 4;
     int pass = tokens_per_pass(x_stride, T), blocks = cols / BLOCK;
     for (int t0 = 0; t0 < T; t0 += pass) {
         for (int r0 = 0; r0 < rows; r0 += 8) {
@@ -98,12 +137,12 @@ TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void 
                 LegacyPanel p;
                 __m256i word[MAX_WORDS];
                 int nb = th_min_int(GROUP, blocks - b);
-                size_t at = (size_t)b * s.block_bytes;
-                prefetch_rows(w, stride, r0, at, (size_t)nb * s.block_bytes);
+                size_t at = (size_t)(b / GROUP) * s.group_bytes, bytes = s.group_bytes * (size_t)nb / GROUP;
+                prefetch_rows(w, stride, r0, at, bytes);
                 if (nb == GROUP)
                     turn_words(word, &r, at, words);
                 else
-                    turn_tail(word, &r, at, (size_t)nb * s.block_bytes, words);
+                    turn_tail(word, &r, at, bytes, words);
                 s.unpack(&p, word);
                 ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * BLOCK, d_at + (size_t)b * 4,
                              s_at + (size_t)b * 4};

@@ -22,40 +22,85 @@ typedef struct LegacyPanel {
     __m512 d[GROUP], m[GROUP];
 } LegacyPanel;
 
+typedef enum BlockKind {
+    ONE_SCALE,
+    SCALE_AND_MINIMUM, /* m */
+    SCALE_OF_TWO,      /* blocks, in the last one's d */
+    SCALE_OF_FOUR,
+    SCALE_OF_HALVES /* d: of the first 16 weights, m: of the others */
+} BlockKind;
+
 typedef struct LegacyShape {
-    size_t block_bytes;
-    int offset; /* of a signed code; 0: unsigned */
-    bool has_min;
+    size_t group_bytes; /* of 256 weights */
+    int offset;         /* of a signed code; 0: unsigned */
+    BlockKind kind;
     void (*unpack)(LegacyPanel *p, const __m512i *word);
 } LegacyShape;
+
+/* n[t] += sum(code * x) over `steps` times four weights, for nt tokens from x on. */
+TH_INLINE void block_dot(__m512i n[8], const __m512i *q, int steps, const char *x, size_t x_stride, int nt) {
+    TH_UNROLL for (int k = 0; k < steps; k++) {
+        TH_UNROLL for (int t = 0; t < nt; t++) n[t] =
+            _mm512_dpbusd_epi32(n[t], q[k], broadcast32(x + (size_t)t * x_stride + 4 * (size_t)k));
+    }
+}
+
+/* part[t] = d1 * n1 + d0 * n0: the halves of a block. The prepared row has no sums of 16, so the offset meets the
+ * activations themselves. */
+TH_INLINE void block_halves(__m512 part[8], const LegacyPanel *p, int b, LegacyShape s, const char *x, size_t x_stride,
+                            int nt) {
+    TH_UNROLL for (int half = 0; half < 2; half++) {
+        __m512i n[8], m[8], offset[4];
+        TH_UNROLL for (int k = 0; k < 4; k++) offset[k] = bytes_of((unsigned char)s.offset);
+        TH_UNROLL for (int t = 0; t < nt; t++) n[t] = m[t] = _mm512_setzero_si512();
+        block_dot(n, p->q[b] + 4 * half, 4, x + 16 * half, x_stride, nt);
+        block_dot(m, offset, 4, x + 16 * half, x_stride, nt);
+        TH_UNROLL for (int t = 0; t < nt; t++) {
+            __m512 v = _mm512_cvtepi32_ps(_mm512_sub_epi32(n[t], m[t]));
+            part[t] = half ? _mm512_fmadd_ps(p->m[b], v, part[t]) : _mm512_mul_ps(p->d[b], v);
+        }
+    }
+}
+
+/* Brings the sum of block b into acc for one token; part carries what blocks under one scale have summed so far. */
+TH_INLINE void block_add(__m512 *acc, __m512 *part, const LegacyPanel *p, int b, LegacyShape s, __m512 dx, __m512i n,
+                         const char *sum) {
+    const int share = s.kind == SCALE_OF_TWO ? 2 : 4;
+    if (s.kind == SCALE_OF_HALVES) {
+        *acc = _mm512_fmadd_ps(dx, *part, *acc);
+    } else if (s.kind == SCALE_OF_TWO || s.kind == SCALE_OF_FOUR) {
+        *part = _mm512_fmadd_ps(dx, _mm512_cvtepi32_ps(n), b % share == 0 ? _mm512_setzero_ps() : *part);
+        if (b % share == share - 1) *acc = _mm512_fmadd_ps(p->d[b], *part, *acc);
+    } else {
+        *acc = _mm512_fmadd_ps(_mm512_mul_ps(p->d[b], dx), _mm512_cvtepi32_ps(n), *acc);
+        if (s.kind == SCALE_AND_MINIMUM)
+            *acc = _mm512_fmadd_ps(_mm512_mul_ps(p->m[b], dx), _mm512_cvtepi32_ps(broadcast32(sum)), *acc);
+    }
+}
 
 /* nt tokens of nb blocks: y[t] = fma(.., y[t]) for the panel's rows. */
 TH_INLINE void legacy_tile(const LegacyPanel *p, LegacyShape s, ActView a, float *y, size_t y_stride, __mmask16 rows,
                            bool first, int nb, int nt) {
     /* Seen as two 16-bit halves the sum s lies in the lower one (|s| <= 4064), so one vpmaddwd gives -offset * s. */
     const __m512i offset = _mm512_set1_epi32(-s.offset & 0xFFFF);
-    __m512 acc[8];
-    TH_UNROLL for (int t = 0; t < nt; t++) acc[t] =
-        first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(rows, y + (size_t)t * y_stride);
+    __m512 acc[8], part[8];
+    TH_UNROLL for (int t = 0; t < nt; t++) {
+        acc[t] = first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(rows, y + (size_t)t * y_stride);
+        part[t] = _mm512_setzero_ps();
+    }
     for (int b = 0; b < nb; b++) {
+        const char *x = a.x + a.q_at + 32 * (size_t)b, *d = a.x + a.d_at + 4 * (size_t)b,
+                   *sum = a.x + a.s_at + 4 * (size_t)b;
         __m512i n[8];
+        TH_UNROLL for (int t = 0; t < nt; t++) n[t] =
+            s.offset ? _mm512_madd_epi16(broadcast32(sum + (size_t)t * a.stride), offset) : _mm512_setzero_si512();
+        if (s.kind == SCALE_OF_HALVES)
+            block_halves(part, p, b, s, x, a.stride, nt);
+        else
+            block_dot(n, p->q[b], 8, x, a.stride, nt);
         TH_UNROLL for (int t = 0; t < nt; t++) {
-            const char *sum = a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)b;
-            n[t] = s.offset ? _mm512_madd_epi16(broadcast32(sum), offset) : _mm512_setzero_si512();
-        }
-        TH_UNROLL for (int k = 0; k < 8; k++) {
-            TH_UNROLL for (int t = 0; t < nt; t++) {
-                const char *x = a.x + (size_t)t * a.stride + a.q_at + 32 * (size_t)b + 4 * (size_t)k;
-                n[t] = _mm512_dpbusd_epi32(n[t], p->q[b][k], broadcast32(x));
-            }
-        }
-        TH_UNROLL for (int t = 0; t < nt; t++) {
-            __m512 dx = _mm512_castsi512_ps(broadcast32(a.x + (size_t)t * a.stride + a.d_at + 4 * (size_t)b));
-            acc[t] = _mm512_fmadd_ps(_mm512_mul_ps(p->d[b], dx), _mm512_cvtepi32_ps(n[t]), acc[t]);
-            if (s.has_min) {
-                __m512i sum = broadcast32(a.x + (size_t)t * a.stride + a.s_at + 4 * (size_t)b);
-                acc[t] = _mm512_fmadd_ps(_mm512_mul_ps(p->m[b], dx), _mm512_cvtepi32_ps(sum), acc[t]);
-            }
+            __m512 dx = _mm512_castsi512_ps(broadcast32(d + (size_t)t * a.stride));
+            block_add(acc + t, part + t, p, b, s, dx, n[t], sum + (size_t)t * a.stride);
         }
     }
     TH_UNROLL for (int t = 0; t < nt; t++) _mm512_mask_storeu_ps(y + (size_t)t * y_stride, rows, acc[t]);
@@ -99,7 +144,7 @@ static void turn_tail(__m512i *word, const Rows16 *r, size_t at, size_t bytes, s
 
 TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void *w, size_t stride, const void *x,
                            size_t x_stride, int cols, int rows, int T) {
-    size_t d_at = th_act_q_bytes(cols), s_at = d_at + th_act_d_bytes(ACT_Q8_0, cols), words = s.block_bytes * GROUP / 4;
+    size_t d_at = th_act_q_bytes(cols), s_at = d_at + th_act_d_bytes(ACT_Q8_0, cols), words = s.group_bytes / 4;
     int pass = tokens_per_pass(x_stride, T), blocks = cols / BLOCK;
     for (int t0 = 0; t0 < T; t0 += pass) {
         for (int r0 = 0; r0 < rows; r0 += 16) {
@@ -109,12 +154,12 @@ TH_INLINE void legacy_rows(LegacyShape s, float *y, size_t y_stride, const void 
                 LegacyPanel p;
                 __m512i word[MAX_WORDS];
                 int nb = th_min_int(GROUP, blocks - b);
-                size_t at = (size_t)b * s.block_bytes;
-                prefetch_rows(w, stride, r0, at, (size_t)nb * s.block_bytes);
+                size_t at = (size_t)(b / GROUP) * s.group_bytes, bytes = s.group_bytes * (size_t)nb / GROUP;
+                prefetch_rows(w, stride, r0, at, bytes);
                 if (nb == GROUP)
                     turn_words(word, &r, at, words);
                 else
-                    turn_tail(word, &r, at, (size_t)nb * s.block_bytes, words);
+                    turn_tail(word, &r, at, bytes, words);
                 s.unpack(&p, word);
                 ActView a = {(const char *)x + (size_t)t0 * x_stride, x_stride, (size_t)b * BLOCK, d_at + (size_t)b * 4,
                              s_at + (size_t)b * 4};

@@ -41,9 +41,9 @@ TH_INLINE void sum_signed(__m256i n[4], const KqPanel *p, int groups, int run, c
 }
 
 /* Pairs of products are added in 16 bits as long as they fit. */
-TH_INLINE void block_pairs(__m256i n[4], const __m256i q[8], int run, const char *x, size_t x_stride, int nt) {
+TH_INLINE void block_pairs(__m256i n[4], const __m256i *q, int steps, int run, const char *x, size_t x_stride, int nt) {
     const __m256i ones = _mm256_set1_epi16(1);
-    for (int k0 = 0; k0 < 8; k0 += run) {
+    for (int k0 = 0; k0 < steps; k0 += run) {
         __m256i sum[4], size = _mm256_abs_epi8(q[k0]);
         TH_UNROLL for (int t = 0; t < nt; t++) sum[t] = _mm256_setzero_si256();
         TH_UNROLL for (int k = k0; k < k0 + run; k++) {

@@ -31,11 +31,11 @@ TH_INLINE void sum_dot(__m256i n[4], const KqPanel *p, int groups, int run, cons
 }
 
 /* Two sums for each token: vpdpbusd takes four cycles and two can begin in each. */
-TH_INLINE void block_dot(__m256i n[4], const __m256i q[8], int run, const char *x, size_t x_stride, int nt) {
+TH_INLINE void block_dot(__m256i n[4], const __m256i *q, int steps, int run, const char *x, size_t x_stride, int nt) {
     __m256i odd[4];
     (void)run;
     TH_UNROLL for (int t = 0; t < nt; t++) odd[t] = _mm256_setzero_si256();
-    TH_UNROLL for (int k = 0; k < 8; k += 2) {
+    TH_UNROLL for (int k = 0; k < steps; k += 2) {
         TH_UNROLL for (int t = 0; t < nt; t++) {
             const char *v = x + (size_t)t * x_stride + 4 * (size_t)k;
             n[t] = _mm256_dpbusd_avx_epi32(n[t], q[k], broadcast32(v));
@@ -43,6 +43,19 @@ TH_INLINE void block_dot(__m256i n[4], const __m256i q[8], int run, const char *
         }
     }
     TH_UNROLL for (int t = 0; t < nt; t++) n[t] = _mm256_add_epi32(n[t], odd[t]);
+}
+
+/* Signed codes: |code| meets x signed by code. */
+TH_INLINE void block_signed(__m256i n[4], const __m256i *q, int steps, int run, const char *x, size_t x_stride,
+                            int nt) {
+    (void)run;
+    TH_UNROLL for (int k = 0; k < steps; k++) {
+        __m256i size = _mm256_abs_epi8(q[k]);
+        TH_UNROLL for (int t = 0; t < nt; t++) {
+            __m256i v = _mm256_sign_epi8(broadcast32(x + (size_t)t * x_stride + 4 * (size_t)k), q[k]);
+            n[t] = _mm256_dpbusd_avx_epi32(n[t], size, v);
+        }
+    }
 }
 
 #endif
