@@ -1,5 +1,5 @@
-/* fp4_avx2.c: MXFP4 with AVX2 (fp4_panel_avx2.h). A pair of products is at most 24*127*2 = 6096: 4 steps fit in 16
- * bits. */
+/* fp4_avx2.c: 4-bit floats with AVX2 (fp4_panel_avx2.h). A pair of products of MXFP4 is at most 24*127*2 = 6096: 4
+ * steps fit in 16 bits. */
 #include "kernel/x86/fp4_panel_avx2.h"
 #include "kernel/x86/kernels_x86.h"
 #include "kernel/x86/sum_avx2.h"
@@ -13,3 +13,13 @@ static void mxfp4_rows(float *y, size_t y_stride, const void *w, size_t stride, 
     legacy_rows(mxfp4, y, y_stride, w, stride, x, x_stride, cols, rows, T);
 }
 const MatKernel th_mxfp4_avx2 = {ACT_Q8_0, mxfp4_row1, mxfp4_rows, "fp4_avx2"};
+
+static const LegacyShape nvfp4 = {144, 0, 1, SCALE_OF_HALVES, unpack_nvfp4, block_pairs};
+static void nvfp4_row1(float *y, const void *w, size_t stride, const void *x, int cols, int rows) {
+    legacy_rows(nvfp4, y, 0, w, stride, x, 0, cols, rows, 1);
+}
+static void nvfp4_rows(float *y, size_t y_stride, const void *w, size_t stride, const void *x, size_t x_stride,
+                       int cols, int rows, int T) {
+    legacy_rows(nvfp4, y, y_stride, w, stride, x, x_stride, cols, rows, T);
+}
+const MatKernel th_nvfp4_avx2 = {ACT_Q8_0, nvfp4_row1, nvfp4_rows, "fp4_avx2"};

@@ -23,6 +23,13 @@ static void init_avx2(Kernels *k) {
     k->mat[TYPE_IQ4_XS] = &th_iq4_xs_avx2;
     k->mat[TYPE_IQ4_NL] = &th_iq4_nl_avx2;
     k->mat[TYPE_MXFP4] = &th_mxfp4_avx2;
+    k->mat[TYPE_TQ1_0] = &th_tq1_0_avx2;
+    k->mat[TYPE_TQ2_0] = &th_tq2_0_avx2;
+    k->mat[TYPE_Q1_0] = &th_q1_0_avx2;
+    k->mat[TYPE_Q2_0] = &th_q2_0_avx2;
+    k->mat[TYPE_PQ2_0] = &th_pq2_0_avx2;
+    k->mat[TYPE_PTQ1_0] = &th_ptq1_0_avx2;
+    k->mat[TYPE_NVFP4] = &th_nvfp4_avx2;
     k->mat[TYPE_F32] = &th_f32_avx2;
     k->mat[TYPE_F16] = &th_f16_avx2;
     k->mat[TYPE_BF16] = &th_bf16_avx2;
@@ -54,6 +61,13 @@ static void init_avxvnni(Kernels *k) {
     k->mat[TYPE_IQ4_XS] = &th_iq4_xs_avxvnni;
     k->mat[TYPE_IQ4_NL] = &th_iq4_nl_avxvnni;
     k->mat[TYPE_MXFP4] = &th_mxfp4_avxvnni;
+    k->mat[TYPE_TQ1_0] = &th_tq1_0_avxvnni;
+    k->mat[TYPE_TQ2_0] = &th_tq2_0_avxvnni;
+    k->mat[TYPE_Q1_0] = &th_q1_0_avxvnni;
+    k->mat[TYPE_Q2_0] = &th_q2_0_avxvnni;
+    k->mat[TYPE_PQ2_0] = &th_pq2_0_avxvnni;
+    k->mat[TYPE_PTQ1_0] = &th_ptq1_0_avxvnni;
+    k->mat[TYPE_NVFP4] = &th_nvfp4_avxvnni;
 }
 
 static void init_avx512(Kernels *k) {
@@ -88,6 +102,13 @@ static void init_avx512vnni(Kernels *k) {
     k->mat[TYPE_IQ4_XS] = &th_iq4_xs_avx512vnni;
     k->mat[TYPE_IQ4_NL] = &th_iq4_nl_avx512vnni;
     k->mat[TYPE_MXFP4] = &th_mxfp4_avx512vnni;
+    k->mat[TYPE_TQ1_0] = &th_tq1_0_avx512vnni;
+    k->mat[TYPE_TQ2_0] = &th_tq2_0_avx512vnni;
+    k->mat[TYPE_Q1_0] = &th_q1_0_avx512vnni;
+    k->mat[TYPE_Q2_0] = &th_q2_0_avx512vnni;
+    k->mat[TYPE_PQ2_0] = &th_pq2_0_avx512vnni;
+    k->mat[TYPE_PTQ1_0] = &th_ptq1_0_avx512vnni;
+    k->mat[TYPE_NVFP4] = &th_nvfp4_avx512vnni;
 }
 
 void th_kernels_init_x86(Kernels *k, unsigned isa) {

@@ -20,6 +20,12 @@ extern const MatKernel th_iq2_xxs_avxvnni, th_iq2_xs_avxvnni, th_iq2_s_avxvnni, 
 extern const MatKernel th_iq2_xxs_avx512vnni, th_iq2_xs_avx512vnni, th_iq2_s_avx512vnni, th_iq3_xxs_avx512vnni,
     th_iq3_s_avx512vnni, th_iq1_s_avx512vnni, th_iq1_m_avx512vnni, th_iq4_xs_avx512vnni, th_iq4_nl_avx512vnni,
     th_mxfp4_avx512vnni;
+extern const MatKernel th_tq1_0_avx2, th_tq2_0_avx2, th_q1_0_avx2, th_q2_0_avx2, th_pq2_0_avx2, th_ptq1_0_avx2,
+    th_nvfp4_avx2;
+extern const MatKernel th_tq1_0_avxvnni, th_tq2_0_avxvnni, th_q1_0_avxvnni, th_q2_0_avxvnni, th_pq2_0_avxvnni,
+    th_ptq1_0_avxvnni, th_nvfp4_avxvnni;
+extern const MatKernel th_tq1_0_avx512vnni, th_tq2_0_avx512vnni, th_q1_0_avx512vnni, th_q2_0_avx512vnni,
+    th_pq2_0_avx512vnni, th_ptq1_0_avx512vnni, th_nvfp4_avx512vnni;
 extern const MatKernel th_f32_avx2, th_f16_avx2, th_bf16_avx2, th_f32_avx512, th_f16_avx512, th_bf16_avx512;
 extern const VecKernel th_vec_avx2, th_vec_avx512;
 extern const ScanKernel th_scan_avx2, th_scan_avx512;

@@ -72,6 +72,11 @@ TH_INLINE __m256 high_f16(__m256i v) {
 }
 TH_INLINE __m256 low_f16(__m256i v) { return high_f16(_mm256_slli_epi32(v, 16)); }
 
+/* Byte i of each lane as a 32-bit number. */
+TH_INLINE __m256i byte_to_i32(__m256i v, int i) {
+    return _mm256_and_si256(_mm256_srli_epi32(v, 8 * i), _mm256_set1_epi32(255));
+}
+
 /* Byte i in all four places of each lane; bytes i and j as a pair of 16-bit numbers, unsigned. */
 TH_INLINE __m256i byte_to_all(__m256i v, int i) {
     return _mm256_shuffle_epi8(v, _mm256_add_epi32(_mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0C0C0C0C, 0,
