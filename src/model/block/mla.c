@@ -8,8 +8,8 @@
  *     [k_b qn | rotated qr] . [c | kr]  ->  weights  ->  u = sum of weighted c  ->  o = v_b u
  *
  * Old files hold k_b transposed and v_b in one matrix attn_kv_b, [Dn key rows, Dv value rows] per head: its rows are
- * used both ways, the cache is the same. Every T takes this one form: a decompressed prefill would be faster and give
- * other bits. */
+ * used both ways, the cache is the same. (A bias of its key rows would add the same to all scores of a query: it is left
+ * out.) Every T takes this one form: a decompressed prefill would be faster and give other bits. */
 #include <math.h>
 
 #include "kernel/vec_math.h"
