@@ -207,9 +207,9 @@ THIMBLE_API int thimble_session_eval(ThimbleSession *s, const int32_t *tok, size
 /* One token for each of n sessions of one model, in passes of at most a batch. Errors as sync; sessions of passes that
  * were done before the error have moved, the others have not (thimble_session_length tells). */
 THIMBLE_API int thimble_eval_batch(ThimbleSession *const *s, const int32_t *tok, size_t n, ThimbleError *e);
-/* Forgets everything from position pos on. Recurrent memory goes back to the last checkpoint below pos and evaluates from
- * there, so that errors are also those of eval. STATE if the memory cannot (a window's ring went past it, or there is no
- * checkpoint): sync then starts from the beginning by itself. Logits may be gone until the next eval. */
+/* Forgets everything from position pos on. Recurrent memory goes back to the last checkpoint below pos and evaluates
+ * from there, so that errors are also those of eval. STATE if the memory cannot (a window's ring went past it, or there
+ * is no checkpoint): sync then starts from the beginning by itself. Logits may be gone until the next eval. */
 THIMBLE_API int thimble_session_rewind(ThimbleSession *s, size_t pos, ThimbleError *e);
 /* Appends n tokens like eval and hands out the logits after each of them, in order, without holding them all at once.
  * logits [n_vocab] is valid during the call only. A return value other than 0 stops with CANCELLED; the timeline then
@@ -222,6 +222,30 @@ THIMBLE_API const int32_t *thimble_session_tokens(const ThimbleSession *s); /* b
 /* Logits after the last token, [n_vocab]; NULL if nothing was evaluated. Borrowed until the next call on s. Ids without
  * vocabulary entry are -INFINITY. */
 THIMBLE_API const float *thimble_session_logits(const ThimbleSession *s, size_t *n_vocab);
+
+/* ---- keeping sessions ----------------------------------------------------------------------------------------- */
+
+/* A snapshot is the session as it stands: tokens, caches, recurrent memory and some of its checkpoints, logits. It is
+ * bound to its model file, cache type, rules of positions and lossy options, and to nothing else: it may be loaded
+ * under another context (that holds its tokens), budget, batch, thread count or home, and what follows has the same
+ * bits. Other instruction sets may differ from it in rounding. Whoever can write a snapshot decides what the model
+ * remembers.
+ *
+ * save: bytes in order, as thimble_session_save_bytes announces (0: nothing to save). Return 0 for "written", anything
+ * else ends with CANCELLED. Errors: STATE (nothing to save), CANCELLED, IO.
+ * load: bytes at any offset, more than once. Everything is judged before the session is touched: after FORMAT
+ * (damaged), UNSUPPORTED (another version), STATE (another model, cache type or rules) and CONTEXT_FULL the session is
+ * what it was. Only if the bytes change or fail between judging and loading it is left empty. Return 0 if all bytes
+ * were read. */
+typedef int (*ThimbleWriteFn)(void *arg, const void *data, size_t bytes);
+typedef int (*ThimbleReadFn)(void *arg, uint64_t offset, void *data, size_t bytes);
+THIMBLE_API uint64_t thimble_session_save_bytes(const ThimbleSession *s);
+THIMBLE_API int thimble_session_save(ThimbleSession *s, ThimbleWriteFn fn, void *arg, ThimbleError *e);
+THIMBLE_API int thimble_session_load(ThimbleSession *s, ThimbleReadFn fn, void *arg, uint64_t bytes, ThimbleError *e);
+/* The same with a file: written under another name, synced and renamed, so that path is the old file or the whole new
+ * one; readable by its owner alone. IO if the disk is full: nothing is left behind. */
+THIMBLE_API int thimble_session_save_file(ThimbleSession *s, const char *path, ThimbleError *e);
+THIMBLE_API int thimble_session_load_file(ThimbleSession *s, const char *path, ThimbleError *e);
 
 /* Plain values, owned by the caller. temperature 0 (or below 1e-6): arg-max, lowest id wins ties; then the rest but the
  * penalty is without effect. top_k 0, top_p 1, min_p 0, repeat_penalty 1: off. Order: penalty, top_k, top_p, min_p,

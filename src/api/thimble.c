@@ -8,7 +8,7 @@
 
 #include "os/cpu.h"
 #include "os/sys.h"
-#include "session/session.h"
+#include "session/snapshot.h"
 
 struct ThimbleModel {
     Engine engine;
@@ -274,6 +274,57 @@ void thimble_session_stats(const ThimbleSession *s, ThimbleStats *out) {
     th_session_stats(&s->session, &full);
     full.struct_size = out->struct_size;
     memcpy(out, &full, size);
+}
+
+/* ---- snapshots */
+
+typedef struct Callback {
+    ThimbleWriteFn write;
+    ThimbleReadFn read;
+    void *arg;
+} Callback;
+
+static bool call_write(void *arg, const void *data, size_t bytes, Err *err) {
+    const Callback *c = arg;
+    return c->write(c->arg, data, bytes) == 0 ||
+           th_fail(err, THIMBLE_E_CANCELLED, "stopped by the caller while saving");
+}
+
+static bool call_read(void *arg, uint64_t offset, void *data, size_t bytes, Err *err) {
+    const Callback *c = arg;
+    return c->read(c->arg, offset, data, bytes) == 0 ||
+           th_fail(err, THIMBLE_E_IO, "reading %zu bytes at %llu failed", bytes, (unsigned long long)offset);
+}
+
+uint64_t thimble_session_save_bytes(const ThimbleSession *s) {
+    uint64_t bytes = 0;
+    return s && th_snapshot_bytes(&s->session, &bytes, NULL) ? bytes : 0;
+}
+
+int thimble_session_save(ThimbleSession *s, ThimbleWriteFn fn, void *arg, ThimbleError *e) {
+    if (!s || !fn) return bad_argument(e, "session or fn");
+    Err err = {0};
+    Callback c = {.write = fn, .arg = arg};
+    return finish(th_snapshot_save(&s->session, call_write, &c, &err), &err, e);
+}
+
+int thimble_session_load(ThimbleSession *s, ThimbleReadFn fn, void *arg, uint64_t bytes, ThimbleError *e) {
+    if (!s || !fn) return bad_argument(e, "session or fn");
+    Err err = {0};
+    Callback c = {.read = fn, .arg = arg};
+    return finish(th_snapshot_load(&s->session, call_read, &c, bytes, &err), &err, e);
+}
+
+int thimble_session_save_file(ThimbleSession *s, const char *path, ThimbleError *e) {
+    if (!s || !path) return bad_argument(e, "session or path");
+    Err err = {0};
+    return finish(th_snapshot_save_file(&s->session, path, true, &err), &err, e);
+}
+
+int thimble_session_load_file(ThimbleSession *s, const char *path, ThimbleError *e) {
+    if (!s || !path) return bad_argument(e, "session or path");
+    Err err = {0};
+    return finish(th_snapshot_load_file(&s->session, path, &err), &err, e);
 }
 
 /* Two answers that are computed once; pthread_once keeps them safe without a lock of our own. */

@@ -5,7 +5,8 @@
 #include "model/arch.h"
 #include "model/state.h"
 
-enum { AUTO_BATCH = 512, MOST_BATCH = 4096, MOST_SESSIONS = 256, CHECKPOINTS_AUTO = -1, AUTO_CHECKPOINTS = 16, MOST_CHECKPOINTS = 256 };
+enum { AUTO_BATCH = 512, MOST_BATCH = 4096, MOST_SESSIONS = 256 };
+enum { CHECKPOINTS_AUTO = -1, AUTO_CHECKPOINTS = 16, MOST_CHECKPOINTS = 256 };
 
 typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except where said */
     uint64_t budget;

@@ -189,6 +189,4 @@ uint64_t th_state_pieces_bytes(const SeqState *s, int length) {
     return bytes;
 }
 
-void th_state_restored(SeqState *s, int length) {
-    s->length = s->high = s->kept_from = s->restored = length;
-}
+void th_state_restored(SeqState *s, int length) { s->length = s->high = s->kept_from = s->restored = length; }

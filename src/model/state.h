@@ -72,8 +72,8 @@ bool th_state_can_load(const SeqState *s, int length); /* would it? */
 /* ---- snapshots ------------------------------------------------------------------------------------------------------
  */
 
-/* The rows of all caches that a sequence of `length` tokens needs, layer by layer and by ascending position, as pieces of
- * memory: the same bytes in the same order whatever context and batch the sequence was made for. Stops when fn says
+/* The rows of all caches that a sequence of `length` tokens needs, layer by layer and by ascending position, as pieces
+ * of memory: the same bytes in the same order whatever context and batch the sequence was made for. Stops when fn says
  * false, and says so. */
 typedef bool (*StatePieceFn)(void *arg, char *piece, size_t bytes);
 bool th_state_pieces(const SeqState *s, int length, StatePieceFn fn, void *arg);

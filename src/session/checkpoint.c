@@ -124,7 +124,8 @@ int th_checkpoints_find(const Checkpoints *c, const SeqState *state, int length)
     int best = -1;
     for (int i = 0; i < c->n; i++) {
         int at = c->slot[i].position;
-        if (at > 0 && at <= length && (best < 0 || at > c->slot[best].position) && th_state_can_load(state, at)) best = i;
+        if (at > 0 && at <= length && (best < 0 || at > c->slot[best].position) && th_state_can_load(state, at))
+            best = i;
     }
     return best;
 }

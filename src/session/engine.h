@@ -23,6 +23,8 @@ typedef struct Engine {
     int open_sessions;
     float *logits; /* [logit_rows][n_vocab], shared by scoring sessions */
     int logit_rows;
+    bool has_identity; /* identity and rules: of snapshot.c */
+    uint64_t identity[2], rules;
     double opened_at, load_s;
     char path[1024], isa[128], why_unsupported[512];
     char architecture[64], name[256], tokenizer_model[64], tokenizer_pre[64];

@@ -1,8 +1,8 @@
 /* session.c: a timeline of tokens on an engine.
  *
  * The state's length moves only after a pass has succeeded, so that an error or a cancel leaves a shorter timeline and
- * never a wrong one. Logits belong to the last token; whatever shortens the timeline drops them. A memory that cannot be
- * cut goes back to a checkpoint; what lies between that and where the timeline was to end is evaluated again. */
+ * never a wrong one. Logits belong to the last token; whatever shortens the timeline drops them. A memory that cannot
+ * be cut goes back to a checkpoint; what lies between that and where the timeline was to end is evaluated again. */
 #include "session/session.h"
 
 #include <math.h>
@@ -203,7 +203,8 @@ static bool mend(Session *s, Err *err) {
 }
 
 bool th_session_eval(Session *s, const int32_t *tokens, size_t n, Err *err) {
-    return check_tokens(s, tokens, n, (size_t)s->length, err) && mend(s, err) && append(s, tokens, n, n == 1, NULL, NULL, err);
+    return check_tokens(s, tokens, n, (size_t)s->length, err) && mend(s, err) &&
+           append(s, tokens, n, n == 1, NULL, NULL, err);
 }
 
 bool th_session_score(Session *s, const int32_t *tokens, size_t n, ThimbleScoreFn fn, void *arg, Err *err) {

@@ -75,7 +75,8 @@ static int sync(Talk *t, const int32_t *tokens, int n) {
     ThimbleStats before = stats_of(t), after;
     if (thimble_session_sync(t->s, tokens, (size_t)n, &e) != THIMBLE_OK) fail_msg("sync: %s", e.message);
     after = stats_of(t);
-    int evaluated = (int)(after.prompt_tokens + after.generated_tokens - before.prompt_tokens - before.generated_tokens);
+    int evaluated =
+        (int)(after.prompt_tokens + after.generated_tokens - before.prompt_tokens - before.generated_tokens);
     assert_int_equal(after.cached_tokens - before.cached_tokens, n - evaluated);
     assert_int_equal(thimble_session_length(t->s), n);
     return evaluated;
@@ -97,7 +98,8 @@ static void check_against_fresh(const char *path, const Talk *t, const int32_t *
     close_talk(&fresh);
 }
 
-/* ---- what it costs -------------------------------------------------------------------------------------------------- */
+/* ---- what it costs --------------------------------------------------------------------------------------------------
+ */
 
 static void returning_costs_one_step(void **state) {
     (void)state;
@@ -180,7 +182,8 @@ static void rings_start_over_beyond_their_reach(void **state) {
     close_talk(&t);
 }
 
-/* ---- whatever comes ------------------------------------------------------------------------------------------------- */
+/* ---- whatever comes -------------------------------------------------------------------------------------------------
+ */
 
 /* Random turns, steps back and answers under several settings: never more than asked for, always the right bits. */
 static void any_order_of_turns(void **state) {
@@ -192,7 +195,8 @@ static void any_order_of_turns(void **state) {
         Talk t = open_talk(hybrid, round == 0 ? -1 : 1 + 2 * round, 1 + 50 * round, 0);
         for (int i = 0; i < 25; i++) {
             random = random * 1664525u + 1013904223u;
-            int keep = length > 0 ? (int)((random >> 8) % (uint32_t)(length + 1)) : 0, more = 1 + (int)(random >> 20) % 400;
+            int keep = length > 0 ? (int)((random >> 8) % (uint32_t)(length + 1)) : 0,
+                more = 1 + (int)(random >> 20) % 400;
             if (i % 3 != 0) keep = length; /* most turns go on */
             int n = keep + more < CONTEXT - 50 ? keep + more : CONTEXT - 50;
             make_text(text, n, 0, i);
@@ -248,12 +252,9 @@ static void the_plan_counts_them(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(returning_costs_one_step),
-        cmocka_unit_test(answers_can_be_taken_back),
-        cmocka_unit_test(rewinding_evaluates_the_gap),
-        cmocka_unit_test(rings_start_over_beyond_their_reach),
-        cmocka_unit_test(any_order_of_turns),
-        cmocka_unit_test(the_plan_counts_them),
+        cmocka_unit_test(returning_costs_one_step),    cmocka_unit_test(answers_can_be_taken_back),
+        cmocka_unit_test(rewinding_evaluates_the_gap), cmocka_unit_test(rings_start_over_beyond_their_reach),
+        cmocka_unit_test(any_order_of_turns),          cmocka_unit_test(the_plan_counts_them),
     };
     th_scratch_open(&dir);
     write_models();
