@@ -90,7 +90,7 @@ class Writer:
     def shortconv(self, il):
         E, Lc, b = self.get('embedding_length'), self.get('shortconv.l_cache'), 'blk.%d.shortconv.' % il
         self.tensor(b + 'in_proj.weight', [E, 3 * E], 2.0 / E ** 0.5)
-        self.tensor(b + 'conv.weight', [Lc, E])
+        self.tensor(b + 'conv.weight', [Lc, 1, E])
         self.tensor(b + 'out_proj.weight', [E, E])
 
     def dense(self, il):
@@ -136,9 +136,11 @@ class Writer:
 # ---- the models ----
 
 def lfm2moe(path):
+    """With a window, which makes all attention layers sliding, and kernels written with a dimension of 1."""
     w = Writer('lfm2moe', 1, block_count=4, expert_count=6, expert_used_count=2, expert_feed_forward_length=16,
                expert_gating_func=2, leading_dense_block_count=2,
-               **{'attention.head_count_kv': [0, 2, 0, 2], 'rope.freq_base': 1e6, 'shortconv.l_cache': 3})
+               **{'attention.head_count_kv': [0, 2, 0, 2], 'rope.freq_base': 1e6, 'shortconv.l_cache': 3,
+                  'attention.sliding_window': 6})
     for il in range(4):
         w.norm('blk.%d.attn_norm.weight' % il, 32)
         w.attention(il, 2) if il % 2 else w.shortconv(il)
