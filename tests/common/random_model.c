@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <string.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "base/rng.h"
@@ -39,6 +40,11 @@ static void fill_row(Making *k, uint32_t type, char *row, uint64_t n, float rang
         BlockQ8_0 *b = (BlockQ8_0 *)(void *)row + i;
         b->d = half(range / 127 * (0.5f + (float)th_rng_unit(k->rng)));
         for (int j = 0; j < 32; j++) b->q[j] = (int8_t)uniform(k, 127);
+    }
+    for (uint64_t i = 0; type == TYPE_MXFP4 && i < n / 32; i++) {
+        BlockMXFP4 *b = (BlockMXFP4 *)(void *)row + i;
+        for (size_t j = 0; j < sizeof *b; j++) ((uint8_t *)b)[j] = (uint8_t)th_rng_next(k->rng);
+        b->e = (uint8_t)(127 + ilogbf(range / 6));
     }
     for (uint64_t i = 0; type == TYPE_Q4_K && i < n / 256; i++) {
         BlockQ4_K *b = (BlockQ4_K *)(void *)row + i;
@@ -121,8 +127,39 @@ static void attention(Making *k, int il) {
         norm(k, il, "attn_q_norm.weight", m->qk_norm_whole ? q : m->head_size);
         norm(k, il, "attn_k_norm.weight", m->qk_norm_whole ? kv : m->head_size);
     }
+    if (m->sinks) {
+        bias(k, il, "attn_sinks.weight", m->heads);
+        bias(k, il, "attn_output.bias", E);
+    }
     matrix(k, il, "attn_output.weight", q, E);
     if (m->post_norms) norm(k, il, "post_attention_norm.weight", E);
+}
+
+static bool is_recurrent(const RandomModel *m, int il) {
+    return m->attention_every && (il + 1) % m->attention_every != 0;
+}
+
+static void mamba2(Making *k, int il) {
+    const RandomModel *m = k->m;
+    int di = m->mamba_heads * m->mamba_head, cd = di + 2 * m->mamba_groups * m->mamba_state, N = m->mamba_heads;
+    norm(k, il, "attn_norm.weight", m->dim);
+    matrix(k, il, "ssm_in.weight", m->dim, di + cd + N);
+    tensor(k, in_layer(il, "ssm_conv1d.weight"), TYPE_F32, (uint64_t)m->taps, (uint64_t)cd, 1, 0);
+    bias(k, il, "ssm_conv1d.bias", cd);
+    bias(k, il, "ssm_dt.bias", N);
+    tensor(k, in_layer(il, "ssm_a"), TYPE_F32, 1, (uint64_t)N, 1, -1.0f);
+    tensor(k, in_layer(il, "ssm_d"), TYPE_F32, 1, (uint64_t)N, 1, 1.0f);
+    tensor(k, in_layer(il, "ssm_norm.weight"), TYPE_F32, (uint64_t)(di / m->mamba_groups), (uint64_t)m->mamba_groups, 1,
+           1);
+    matrix(k, il, "ssm_out.weight", di, m->dim);
+}
+
+static void short_convolution(Making *k, int il) {
+    const RandomModel *m = k->m;
+    norm(k, il, "attn_norm.weight", m->dim);
+    matrix(k, il, "shortconv.in_proj.weight", m->dim, 3 * m->dim);
+    tensor(k, in_layer(il, "shortconv.conv.weight"), TYPE_F32, (uint64_t)m->taps, (uint64_t)m->dim, 1, 0);
+    matrix(k, il, "shortconv.out_proj.weight", m->dim, m->dim);
 }
 
 static void heads(Making *k, int il, const char *name, int cols, int per_head) {
@@ -175,9 +212,10 @@ static void experts(Making *k, int il) {
     const RandomModel *m = k->m;
     uint64_t E = (uint64_t)m->dim, F = (uint64_t)m->expert_ff, X = (uint64_t)m->experts;
     tensor(k, in_layer(il, "ffn_gate_inp.weight"), TYPE_F32, E, X, 1, 0);
-    if (m->groups) bias(k, il, "exp_probs_b.bias", m->experts);
+    if (m->groups || m->select_bias) bias(k, il, "exp_probs_b.bias", m->experts);
+    if (m->sinks) bias(k, il, "ffn_gate_inp.bias", m->experts);
     if (m->shared_ff) {
-        if (!m->groups) bias(k, il, "ffn_gate_inp_shexp.weight", m->dim);
+        if (!m->groups && !m->shared_plain) bias(k, il, "ffn_gate_inp_shexp.weight", m->dim);
         matrix(k, il, "ffn_gate_shexp.weight", m->dim, m->shared_ff);
         matrix(k, il, "ffn_up_shexp.weight", m->dim, m->shared_ff);
         matrix(k, il, "ffn_down_shexp.weight", m->shared_ff, m->dim);
@@ -231,11 +269,20 @@ static void mtp_block(Making *k, int il) {
 static void layer(Making *k, int il) {
     const RandomModel *m = k->m;
     int interval = m->interval ? m->interval : 4;
-    if (m->ssm_state && il < m->layers && (il + 1) % interval != 0) delta_net(k, il);
-    else if (is_kda(m, il)) kda(k, il);
-    else if (m->latent) latent_attention(k, il);
-    else attention(k, il);
-    norm(k, il, m->ssm_state ? "post_attention_norm.weight" : "ffn_norm.weight", m->dim);
+    if (m->ssm_state && il < m->layers && (il + 1) % interval != 0)
+        delta_net(k, il);
+    else if (is_recurrent(m, il) && m->mamba_heads)
+        mamba2(k, il);
+    else if (is_recurrent(m, il))
+        short_convolution(k, il);
+    else if (is_kda(m, il))
+        kda(k, il);
+    else if (m->latent)
+        latent_attention(k, il);
+    else
+        attention(k, il);
+    const char *ffn_norm = m->ssm_state ? "post_attention_norm.weight" : "ffn_norm.weight";
+    norm(k, il, m->ffn_norm ? m->ffn_norm : ffn_norm, m->dim);
     if (m->experts && il >= m->dense_lead) {
         experts(k, il);
     } else {
@@ -253,6 +300,26 @@ static const char *key(const Making *k, const char *name) {
 }
 static void number(Making *k, const char *name, int v) {
     if (v) gguf_writer_u32(&k->w, key(k, name), (uint32_t)v);
+}
+
+/* What granitehybrid and lfm2 say about their layers; granite's scales. */
+static void mixed_metadata(Making *k) {
+    const RandomModel *m = k->m;
+    if (strncmp(m->arch, "granite", 7) == 0) {
+        gguf_writer_f32(&k->w, key(k, "embedding_scale"), 6);
+        gguf_writer_f32(&k->w, key(k, "residual_scale"), 0.3f);
+        gguf_writer_f32(&k->w, key(k, "logit_scale"), 3);
+        gguf_writer_f32(&k->w, key(k, "attention.scale"), 0.2f);
+    }
+    if (!m->attention_every) return;
+    uint32_t kv[64];
+    for (int il = 0; il < m->layers; il++) kv[il] = is_recurrent(m, il) ? 0 : (uint32_t)m->heads_kv;
+    gguf_writer_array(&k->w, key(k, "attention.head_count_kv"), GGUF_U32, kv, (size_t)m->layers);
+    number(k, m->mamba_heads ? "ssm.conv_kernel" : "shortconv.l_cache", m->taps);
+    number(k, "ssm.inner_size", m->mamba_heads * m->mamba_head);
+    number(k, "ssm.time_step_rank", m->mamba_heads);
+    number(k, "ssm.state_size", m->mamba_state);
+    number(k, "ssm.group_count", m->mamba_groups);
 }
 
 static void metadata(Making *k) {
@@ -280,9 +347,10 @@ static void metadata(Making *k) {
         number(k, "kda.head_dim", m->kda_head);
         gguf_writer_f32(&k->w, key(k, "kda.gate_lower_bound"), -5);
         number(k, "ssm.conv_kernel", 4);
-    } else {
+    } else if (!m->attention_every) {
         number(k, "attention.head_count_kv", m->latent ? 1 : m->heads_kv);
     }
+    mixed_metadata(k);
     number(k, "attention.key_length", m->latent ? m->latent + m->rope_dims : m->head_size);
     number(k, "attention.value_length", m->latent ? m->latent : m->head_size);
     if (m->latent) {

@@ -16,12 +16,19 @@ typedef struct RandomModel {
     const char *arch;
     int layers, dim, heads, heads_kv, head_size, ff, vocab, context;
     int experts, experts_used, expert_ff, shared_ff, groups, dense_lead; /* experts 0: dense */
-    int window;          /* gemma3 */
+    int window;                                                          /* gemma3, gpt-oss, lfm2 */
+    /* granitehybrid, lfm2, lfm2moe: every attention_every-th layer is attention, the others are Mamba-2 or, with
+     * mamba_heads 0, short convolutions of `taps`; 0: all are attention */
+    int attention_every, taps;
+    int mamba_heads, mamba_head, mamba_state, mamba_groups;
+    bool sinks; /* gpt-oss: sinks, biases of outputs, routers and experts */
+    bool select_bias, shared_plain;
+    const char *ffn_norm; /* NULL: ffn_norm */
     /* latent attention (deepseek2, bailingmoe3): latent 0: none; head_size counts rope_dims, values have head_size -
      * rope_dims; query_latent 0: queries are not compressed */
     int latent, rope_dims, query_latent;
-    bool legacy_kv_b;    /* one matrix instead of attn_k_b and attn_v_b */
-    int latent_every;    /* bailingmoe3: the other layers are KDA with heads of kda_head; 0: all are latent */
+    bool legacy_kv_b; /* one matrix instead of attn_k_b and attn_v_b */
+    int latent_every; /* bailingmoe3: the other layers are KDA with heads of kda_head; 0: all are latent */
     int kda_head;
     bool companions;     /* biases of expert and latent matrices, clamped activations */
     int scales;          /* 1: a power of two as second-level scale of each matrix; 2: multiplied into the (F32) weights */
@@ -30,11 +37,11 @@ typedef struct RandomModel {
     int ssm_state, ssm_key_heads, ssm_value_heads, interval;
     int packing;         /* 0: ssm_beta and ssm_alpha, 1: ssm_ba, 2: ssm_in and ssm_ba; 3: as 0, ssm_dt without .bias */
     int mtp;             /* blocks behind the trunk, which must not run: their tensors are there, full of nonsense */
-    uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0 or Q4_K */
+    uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0, MXFP4 or Q4_K */
     uint32_t expert_type, down_type;
     bool tied, fused_qkv, fused_gate_up, qk_norm, qk_norm_whole, biases, post_norms;
-    const char *omit;    /* full name of a tensor that is left out    */
-    const char *bend;    /* ... of one that gets a column block too many */
+    const char *omit; /* full name of a tensor that is left out    */
+    const char *bend; /* ... of one that gets a column block too many */
     uint64_t seed;
 } RandomModel;
 #define RANDOM_MODEL                                                                                                   \

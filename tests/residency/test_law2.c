@@ -298,6 +298,52 @@ static void grouped_experts(void **state) {
     free(s.reference);
 }
 
+/* Mamba-2, two groups, heads of 48 values (a block of columns that is not full), experts of two sizes. */
+static void mamba2_layers(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "granitehybrid", m.layers = 4, m.dim = 256, m.head_size = 64, m.type = TYPE_Q8_0, m.vocab = 512;
+    m.attention_every = 3, m.taps = 4, m.mamba_heads = 6, m.mamba_head = 48, m.mamba_state = 64, m.mamba_groups = 2;
+    m.experts = 24, m.experts_used = 4, m.expert_ff = 256, m.shared_ff = 256, m.shared_plain = true;
+    m.expert_type = TYPE_Q4_K, m.down_type = TYPE_Q8_0;
+    Subject s = {0};
+    write_subject(&s, &m, "mamba.gguf", 70);
+    compare_settings(&s, moe_settings, sizeof moe_settings / sizeof moe_settings[0]);
+    arrive_otherwise(&s);
+    free(s.reference);
+}
+
+static void short_convolutions(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "lfm2", m.layers = 5, m.dim = 512, m.heads = 8, m.head_size = 64, m.ff = 1024, m.vocab = 400;
+    m.type = TYPE_Q8_0, m.qk_norm = m.tied = true, m.attention_every = 2, m.taps = 3, m.window = 20;
+    Subject s = {0};
+    write_subject(&s, &m, "conv.gguf", 100);
+    compare_settings(&s, dense_settings, sizeof dense_settings / sizeof dense_settings[0]);
+    arrive_otherwise(&s);
+    free(s.reference);
+    m.arch = "lfm2moe", m.dim = 128, m.experts = 16, m.experts_used = 4, m.expert_ff = 96, m.dense_lead = 2;
+    m.select_bias = true, m.window = 0, m.type = TYPE_F16, m.expert_type = m.down_type = TYPE_Q8_0;
+    write_subject(&s, &m, "conv_moe.gguf", 40);
+    compare_settings(&s, moe_settings, 10);
+    free(s.reference);
+}
+
+/* Sinks with windows that wrap, biases of everything, MXFP4. */
+static void sinks_and_windows(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "gpt-oss", m.layers = 4, m.dim = 128, m.heads = 8, m.head_size = 32, m.vocab = 300, m.type = TYPE_Q8_0;
+    m.sinks = m.biases = m.companions = true, m.window = 24, m.ffn_norm = "post_attention_norm.weight";
+    m.experts = 16, m.experts_used = 4, m.expert_ff = 96, m.expert_type = m.down_type = TYPE_MXFP4;
+    Subject s = {0};
+    write_subject(&s, &m, "sinks.gguf", 300);
+    compare_settings(&s, moe_settings, sizeof moe_settings / sizeof moe_settings[0]);
+    arrive_otherwise(&s);
+    free(s.reference);
+}
+
 /* More heads than go together in one piece of attention; parts that end within a head. */
 static void latent_attention(void **state) {
     (void)state;
@@ -417,6 +463,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_parts_stream), cmocka_unit_test(long_past),       cmocka_unit_test(sliding_windows),
         cmocka_unit_test(recurrent_layers),     cmocka_unit_test(recurrent_layers_with_experts),
+        cmocka_unit_test(mamba2_layers),
+        cmocka_unit_test(short_convolutions),
+        cmocka_unit_test(sinks_and_windows),
         cmocka_unit_test(paged_experts),        cmocka_unit_test(grouped_experts), cmocka_unit_test(quantised_cache),
         cmocka_unit_test(latent_attention),     cmocka_unit_test(latent_attention_of_old_files),
         cmocka_unit_test(delta_attention_of_keys),
