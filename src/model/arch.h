@@ -14,6 +14,7 @@ struct Arch {
     /* What layer il is made of. Pure. */
     void (*layer)(const Hparams *hp, int il, LayerSpec *out);
     const char *final_norm; /* NULL: "output_norm" */
+    bool mtp;               /* its MTP blocks are layers of this kind and want the trunk's normed hidden state */
     bool rope_factors;      /* honours rope_freqs and rope_factors_* tensors */
 };
 

@@ -6,7 +6,7 @@
  * first to keeping weights in memory; a longer context (when none was asked for) and a larger batch take what that
  * leaves, or else a fixed share, so that neither starves the other. Everything is computed from shapes; nothing is
  * taken. */
-#include "model/model.h"
+#include "model/mtp.h"
 #include "os/vm.h"
 
 enum { FLOOR_CONTEXT = 512, AUTO_CONTEXT = 4096 };
@@ -29,7 +29,8 @@ static uint64_t scratch_bytes(const Model *m, int context, int T) {
     int n = th_min_int(T, th_model_logit_rows(m));
     uint64_t head = th_scratch_f32_size((size_t)n * (size_t)hp->n_embd) + th_prepare_scratch(hp->n_embd, n);
     uint64_t rows = th_scratch_size((size_t)T * sizeof(PassRow));
-    return th_vm_rounded(rows + stream + th_max_size(2 * stream + ropes + blocks, head), false);
+    uint64_t mtp = m->mtp ? th_max_size(th_mtp_scratch(m, &size), stream + head) : 0;
+    return th_vm_rounded(rows + stream + th_max_size(2 * stream + ropes + blocks, th_max_size(head, mtp)), false);
 }
 
 /* Of all sessions, with their timelines of tokens. */

@@ -5,7 +5,7 @@
  */
 #include "model/model.h"
 
-static Pass start_pass(Model *m, const PassRow *rows, int T, Err *err) {
+Pass th_model_pass(Model *m, const PassRow *rows, int T, Err *err) {
     Pass p = {.pool = m->pool, .k = &m->kernels, .ws = m->ws, .scratch = &m->scratch, .rows = rows, .T = T, .err = err,
               .experts_override = m->options.experts, .route_bias = m->options.route_bias,
               .route_stats = &m->route_stats};
@@ -32,7 +32,7 @@ static bool check_rows(const Model *m, const PassRow *rows, int T, Err *err) {
 }
 
 /* x += scale * post_norm(block(pre_norm(x))), with the norms there are. h and y are [T][E]. */
-static bool add_block(Pass *p, const Layer *l, bool is_ffn, float *x, float *h, float *y) {
+bool th_model_block(Pass *p, const Layer *l, bool is_ffn, float *x, float *h, float *y) {
     const Hparams *hp = l->hp;
     const Block *block = is_ffn ? l->spec.ffn : l->spec.mix;
     const float *pre = is_ffn ? l->ffn_norm : l->mix_norm, *post = is_ffn ? l->ffn_post_norm : l->mix_post_norm;
@@ -50,22 +50,27 @@ static bool run_layers(Model *m, Pass *p, float *x, float *h, float *y) {
     if (!th_embed(p, x, m->embd)) return false;
     if (hp->embd_scale != 0 && hp->embd_scale != 1) th_scale(p, x, hp->embd_scale, (size_t)p->T * (size_t)hp->n_embd);
     for (int il = 0; il < hp->n_layer; il++)
-        if (!add_block(p, &m->layers[il], false, x, h, y) || !add_block(p, &m->layers[il], true, x, h, y)) return false;
+        if (!th_model_block(p, &m->layers[il], false, x, h, y) ||
+            !th_model_block(p, &m->layers[il], true, x, h, y)) return false;
     th_rms_norm(p, x, x, th_weights_f32(m->final_norm), hp->n_embd, p->T, hp->eps);
     return true;
 }
 
+void th_model_ropes(const Model *m, Pass *p) {
+    for (int i = 0; i < m->n_ropes; i++) {
+        p->rope[i] = &m->rope[i];
+        p->rope_cs[i] = th_rope_table(p, &m->rope[i]);
+    }
+}
+
 bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
     if (!check_rows(m, rows, T, err)) return false;
-    Pass p = start_pass(m, rows, T, err);
+    Pass p = th_model_pass(m, rows, T, err);
     size_t n = (size_t)T * (size_t)m->hp.n_embd;
     float *x = th_scratch_f32(&p, n);
     size_t mark = th_scratch_mark(&p);
     float *h = th_scratch_f32(&p, n), *y = th_scratch_f32(&p, n);
-    for (int i = 0; i < m->n_ropes; i++) {
-        p.rope[i] = &m->rope[i];
-        p.rope_cs[i] = th_rope_table(&p, &m->rope[i]);
-    }
+    th_model_ropes(m, &p);
     for (int t = 0; t < T; t++) /* memory is overwritten even if the pass fails later */
         if (t + 1 == T || rows[t + 1].seq != rows[t].seq)
             th_state_begin(rows[t].seq, rows[t].position + 1 - rows[t].seq->length);
@@ -77,18 +82,22 @@ bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err 
     return ok;
 }
 
-bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err) {
+bool th_model_head(Model *m, const Linear *head, const float *hidden, const int *pick, int n, float *logits, Err *err) {
     const Hparams *hp = &m->hp;
-    Pass p = start_pass(m, NULL, n, err);
+    Pass p = th_model_pass(m, NULL, n, err);
     size_t mark = th_scratch_mark(&p), E = (size_t)hp->n_embd, values = (size_t)n * (size_t)hp->n_vocab;
     float *x = th_scratch_f32(&p, (size_t)n * E);
     for (int i = 0; i < n; i++) memcpy(x + (size_t)i * E, hidden + (size_t)pick[i] * E, E * sizeof *x);
-    bool ok = th_linear(&p, logits, &m->head, x, n);
+    bool ok = th_linear(&p, logits, head, x, n);
     if (ok && hp->logit_scale != 0 && hp->logit_scale != 1) th_scale(&p, logits, 1.0f / hp->logit_scale, values);
     if (ok && hp->final_softcap > 0) th_softcap(&p, logits, hp->final_softcap, values);
     m->moved += p.moved;
     th_scratch_reset(&p, mark);
     return ok;
+}
+
+bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err) {
+    return th_model_head(m, &m->head, hidden, pick, n, logits, err);
 }
 
 void th_model_finish(Model *m) { m->scratch.used = 0; }

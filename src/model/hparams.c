@@ -85,6 +85,26 @@ static bool read_architecture(Hparams *hp, const Gguf *g, Err *err) {
     return true;
 }
 
+static bool has_in_block(const Gguf *g, int block, const char *name) {
+    char full[96];
+    snprintf(full, sizeof full, "blk.%d.%s.weight", block, name);
+    return th_gguf_tensor(g, full) != NULL;
+}
+
+/* MTP blocks stand behind the trunk. A file may hold nothing else (a draft head of its own); and a converter may have
+ * counted layers of the trunk among them: the tensors decide. */
+static bool find_trunk(Hparams *hp, const Gguf *g, Err *err) {
+    hp->n_layer = hp->n_layer_all - hp->n_nextn;
+    bool head = has_in_block(g, hp->n_layer, "nextn.enorm") || has_in_block(g, hp->n_layer, "nextn.eh_proj");
+    if (head && !has_in_block(g, 0, "attn_norm"))
+        return th_fail(err, THIMBLE_E_UNSUPPORTED,
+                       "this file holds only the draft head (MTP block) of a model; open the model's own file");
+    while (hp->n_nextn > 0 && has_in_block(g, hp->n_layer, "attn_norm") &&
+           !has_in_block(g, hp->n_layer, "nextn.enorm") && !has_in_block(g, hp->n_layer, "nextn.eh_proj"))
+        hp->n_layer++, hp->n_nextn--;
+    return true;
+}
+
 static bool read_sizes(Hparams *hp, const Gguf *g, Err *err) {
     if (!th_hparams_need(hp, g, "block_count", err) || !th_hparams_need(hp, g, "embedding_length", err) ||
         !th_hparams_need(hp, g, "context_length", err) ||
@@ -96,7 +116,7 @@ static bool read_sizes(Hparams *hp, const Gguf *g, Err *err) {
         !th_hparams_int(hp, g, "context_length", 1, INT32_MAX, &hp->n_ctx_train, err) ||
         !th_hparams_real(hp, g, "attention.layer_norm_rms_epsilon", 0, 1, &hp->eps, err))
         return false;
-    hp->n_layer = hp->n_layer_all - hp->n_nextn;
+    if (!find_trunk(hp, g, err)) return false;
     const GgufTensor *embd = th_gguf_tensor(g, "token_embd.weight");
     if (!embd) return th_fail(err, THIMBLE_E_FORMAT, "token_embd.weight: no such tensor");
     if (embd->dim[1] < 1 || embd->dim[1] > MAX_WIDTH || embd->dim[0] != (uint64_t)hp->n_embd)
@@ -131,6 +151,12 @@ static bool read_per_layer(Hparams *hp, Gguf *g, Err *err) {
     if (!th_gguf_get_ints(g, full_key(hp, "feed_forward_length", key), run, slack, 0, MAX_WIDTH, values, &present, err))
         return false;
     for (size_t i = 0; i < run && present; i++) hp->layer[i].ff = (int)values[i];
+    /* MTP blocks are attention layers of the trunk's kind, whatever arrays say of their places. */
+    for (size_t from = run - 1, i = run; i < n; i++) {
+        while (from > 0 && hp->layer[from].Hk == 0) from--;
+        hp->layer[i] = hp->layer[from];
+        hp->layer[i].ff = hp->layer[run - 1].ff;
+    }
     return true;
 }
 

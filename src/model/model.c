@@ -1,6 +1,6 @@
 /* model.c: opening a transformer: bind (names, shapes, kernels), load (memory, bytes), close. What fits a budget is
  * decided in between, in fit.c. */
-#include "model/model.h"
+#include "model/mtp.h"
 
 #include <math.h>
 
@@ -23,7 +23,8 @@ static bool bind_layer(Layer *l, Binder *b) {
 
 static bool bind_layers(Model *m, Binder *b, Err *err) {
     int n = m->hp.n_layer;
-    m->layers = th_arena_array(&m->arena, (size_t)n, sizeof *m->layers, err);
+    m->n_layers = n + (m->options.mtp && th_mtp_there(&m->hp, m->gguf));
+    m->layers = th_arena_array(&m->arena, (size_t)m->n_layers, sizeof *m->layers, err);
     if (!m->layers) return false;
     for (int il = 0; il < n; il++) {
         Layer *l = &m->layers[il];
@@ -86,7 +87,7 @@ bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err
                      .cache_type = o->cache_type,
                      .err = err};
     if (!bind_embedding(m, &binder) || !bind_rope(m, &binder) || !bind_layers(m, &binder, err) ||
-        !bind_head(m, &binder))
+        !bind_head(m, &binder) || (m->n_layers > m->hp.n_layer && !th_mtp_bind(m, &binder)))
         goto fail;
     return true;
 fail:
@@ -144,7 +145,7 @@ static bool make_ropes(Model *m, Err *err) {
 }
 
 static void resolve_norms(Model *m) {
-    for (int il = 0; il < m->hp.n_layer; il++) {
+    for (int il = 0; il < m->n_layers; il++) {
         Layer *l = &m->layers[il];
         l->mix_norm = th_vector(l->norm[0]), l->ffn_norm = th_vector(l->norm[1]);
         l->mix_post_norm = th_vector(l->norm[2]), l->ffn_post_norm = th_vector(l->norm[3]);

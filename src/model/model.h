@@ -8,11 +8,14 @@
 enum { AUTO_BATCH = 512, MOST_BATCH = 4096, MOST_SESSIONS = 256 };
 enum { CHECKPOINTS_AUTO = -1, AUTO_CHECKPOINTS = 16, MOST_CHECKPOINTS = 256 };
 
+typedef struct Mtp Mtp;
+
 typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except where said */
     uint64_t budget;
     bool budget_explicit;
     int threads, context /* 0: auto */, sessions, batch /* 0: auto; otherwise an upper bound */, cache_type, experts;
     int keep; /* earlier positions to which recurrent memory can go back (drafts): that many more copies of it */
+    bool mtp; /* bind the MTP head if the file has one */
     int checkpoints; /* of recurrent memory per session; CHECKPOINTS_AUTO: what the budget leaves for them */
     float route_bias;
     unsigned isa;
@@ -28,7 +31,9 @@ struct Model {
     Kernels kernels;
     Pool *pool;
     Weights *ws;
-    Layer *layers;           /* [hp.n_layer] */
+    Layer *layers;           /* [n_layers]: the trunk's hp.n_layer, then the MTP head's */
+    int n_layers;
+    Mtp *mtp;                /* mtp.h; NULL: not asked for or not there */
     const Weight *embd, *embd_scale, *final_norm;
     Linear head;
     const Weight *rope_factors[3]; /* rope_freqs, rope_factors_long, rope_factors_short; NULL: absent */
@@ -72,6 +77,11 @@ bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err 
 /* logits [n][V] for rows pick[0..n) of the hidden states of the last forward; n <= th_model_logit_rows. */
 bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err);
 void th_model_finish(Model *m); /* releases the pass's scratch */
+/* For mtp.c: parts of the above. */
+Pass th_model_pass(Model *m, const PassRow *rows, int T, Err *err);
+void th_model_ropes(const Model *m, Pass *p); /* tables of the pass's positions, from scratch */
+bool th_model_block(Pass *p, const Layer *l, bool is_ffn, float *x, float *h, float *y); /* x += block(x); h, y: work */
+bool th_model_head(Model *m, const Linear *head, const float *hidden, const int *pick, int n, float *logits, Err *err);
 /* How many rows th_model_logits should be given at once: as many as fit about 1 MiB of logits. Known after bind. */
 int th_model_logit_rows(const Model *m);
 

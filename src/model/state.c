@@ -28,10 +28,10 @@ typedef struct Layout {
 static uint64_t sum(uint64_t a, uint64_t b) { return th_size_add(a, b, &a) ? a : UINT64_MAX / 4; }
 
 static Layout lay_out(const Model *m, int context, int batch) {
-    uint64_t layers = (uint64_t)m->hp.n_layer, slots;
+    uint64_t layers = (uint64_t)m->n_layers, slots;
     Layout out = {.tables = th_align_up(layers * sizeof(char *), 64) + th_align_up(layers * sizeof(uint64_t), 64),
                   .n_slots = 1 + m->options.keep};
-    for (int il = 0; il < m->hp.n_layer; il++) {
+    for (int il = 0; il < m->n_layers; il++) {
         out.caches = sum(out.caches, cache_bytes(m, il, context, batch));
         out.slot = sum(out.slot, recurrent_bytes(m, il));
     }
@@ -60,10 +60,10 @@ bool th_state_open(SeqState *s, const Model *m, Err *err) {
         return false;
     }
     s->layer = s->memory;
-    s->slot_at = (uint64_t *)(void *)((char *)s->memory + th_align_up((uint64_t)m->hp.n_layer * sizeof(char *), 64));
+    s->slot_at = (uint64_t *)(void *)((char *)s->memory + th_align_up((uint64_t)m->n_layers * sizeof(char *), 64));
     char *at = (char *)s->memory + layout.tables;
     uint64_t slot_at = 0;
-    for (int il = 0; il < m->hp.n_layer; il++) {
+    for (int il = 0; il < m->n_layers; il++) {
         uint64_t bytes = cache_bytes(m, il, m->context, m->batch);
         s->layer[il] = bytes ? at : NULL;
         at += bytes;

@@ -14,4 +14,5 @@ static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
     out->ffn = &th_block_ffn;
 }
 
-const Arch th_arch_qwen35 = {.name = "qwen35", .rope = ROPE_IMROPE, .read = read_numbers, .layer = describe_layer};
+const Arch th_arch_qwen35 = {
+    .name = "qwen35", .rope = ROPE_IMROPE, .mtp = true, .read = read_numbers, .layer = describe_layer};

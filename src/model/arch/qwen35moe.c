@@ -18,4 +18,4 @@ static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
 }
 
 const Arch th_arch_qwen35moe = {
-    .name = "qwen35moe", .rope = ROPE_IMROPE, .read = read_numbers, .layer = describe_layer};
+    .name = "qwen35moe", .rope = ROPE_IMROPE, .mtp = true, .read = read_numbers, .layer = describe_layer};

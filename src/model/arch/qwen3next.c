@@ -19,4 +19,5 @@ static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
     out->shared_gated = true;
 }
 
-const Arch th_arch_qwen3next = {.name = "qwen3next", .rope = ROPE_NEOX, .read = read_numbers, .layer = describe_layer};
+const Arch th_arch_qwen3next = {
+    .name = "qwen3next", .rope = ROPE_NEOX, .mtp = true, .read = read_numbers, .layer = describe_layer};

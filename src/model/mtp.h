@@ -1,0 +1,38 @@
+/* mtp.h: the draft head that some models bring ("multi-token prediction", specification, section 11): one more decoder
+ * block behind the trunk that guesses the token after next from the trunk's hidden state.
+ *
+ *     x = eh_proj [norm(embed(token p)) ; norm(hidden p-1)] -> block with a cache of its own -> norm -> head: token p+1
+ *
+ * An ordinary pass never runs it. It is bound, planned for and given a cache only if ModelOptions.mtp asks for it and
+ * the file has it (Model.mtp is not NULL then). Its cache is laid out in SeqState as that of layer hp.n_layer; a cell
+ * belongs to the pair (token p, hidden p-1), so going back needs nothing but writing cells again. Snapshots leave it
+ * out: a cell that is missing makes a guess worse, never an answer. */
+#ifndef THIMBLE_MTP_H
+#define THIMBLE_MTP_H
+
+#include "model/model.h"
+
+struct Mtp {
+    const Layer *layer; /* spec.ffn NULL: the file has none */
+    Linear eh_proj;     /* w NULL: the two normed vectors are added */
+    Linear head;        /* the trunk's unless the file has an own one */
+    const Weight *embd, *enorm, *hnorm, *norm;
+};
+
+/* Does the file hold a head that this build can run? Known after th_hparams_read. */
+bool th_mtp_there(const Hparams *hp, const Gguf *g);
+bool th_mtp_bind(Model *m, Binder *b);
+/* Beside the trunk's hidden states. */
+uint64_t th_mtp_scratch(const Model *m, const PassSize *size);
+
+/* The head on T rows {token, position, sequence}; rows of one sequence ascend by one, and its cache holds what earlier
+ * calls wrote for the positions before them. Positions need not be the sequence's length: a draft runs ahead of the
+ * trunk, a refill behind it. prev [T]: the hidden state one position earlier, [E] each, as th_model_forward (or a draft
+ * step) gave it; NULL: zeros (position 0). hidden [T][E], normed, is left in scratch until th_model_finish; with hidden
+ * NULL only the cache is filled. May follow th_model_forward before th_model_finish; prev may point to its hidden
+ * states. */
+bool th_mtp_forward(Model *m, const PassRow *rows, int T, const float *const *prev, float **hidden, Err *err);
+/* As th_model_logits, for hidden states of th_mtp_forward. */
+bool th_mtp_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err);
+
+#endif
