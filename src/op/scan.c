@@ -10,7 +10,7 @@
 /* ---- convolution ----------------------------------------------------------------------------------------------------
  */
 
-enum { PIECE = 256 };
+enum { PIECE = 512 }; /* channels: enough of a row for the prefetcher, few enough for a stack */
 
 typedef struct Conv {
     const Pass *p;
@@ -71,7 +71,7 @@ static void conv_pieces(void *arg, int worker, int begin, int end) {
 
 void th_conv(Pass *p, const ConvSpec *c, const ScanRun *runs, int n_runs, float *x, size_t x_stride) {
     Conv j = {.p = p, .c = c, .runs = runs, .x = x, .x_stride = x_stride, .pieces = (c->channels + PIECE - 1) / PIECE};
-    th_pool_run_grain(p->pool, conv_pieces, &j, n_runs * j.pieces, p->T > 8 ? 1 : 8);
+    th_pool_run_grain(p->pool, conv_pieces, &j, n_runs * j.pieces, p->T > 8 ? 1 : 4);
 }
 
 /* ---- scan -----------------------------------------------------------------------------------------------------------
