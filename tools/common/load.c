@@ -136,13 +136,22 @@ static int fit_context(Cli *cli, const char *path, const Need *need, const Thimb
     return EXIT_DONE;
 }
 
+static bool keeps_all(const ThimblePlan *p) {
+    return p->resident + p->slots >= p->dense_bytes + p->expert_bytes;
+}
+
 static int choose_context(Cli *cli, const char *path, const Need *need, ThimbleModelOptions *mo) {
     ThimblePlan p;
     int code = plan_with(cli, path, mo, &p);
     if (code != EXIT_DONE) return code;
     if (mo->context) return p.fits ? EXIT_DONE : refuse_budget(cli, &p, (size_t)mo->context, 0);
     if (!p.fits) return refuse_budget(cli, &p, 0, 0);
-    if ((size_t)p.context >= need->upper + need->room) return EXIT_DONE;
+    size_t enough = (need->upper + need->room + 63) / 64 * 64;
+    if ((size_t)p.context >= need->upper + need->room) {
+        /* Where weights have to be read again and again, cells that this run cannot fill would cost speed. */
+        if (enough && (size_t)p.context > enough && !keeps_all(&p)) mo->context = (int)enough;
+        return EXIT_DONE;
+    }
     return fit_context(cli, path, need, &p, &mo->context);
 }
 
