@@ -77,9 +77,28 @@ static uint64_t checksum_of(const float *logits, size_t n) {
     return h;
 }
 
+/* With guesses, the tokens have to be the model's own: the likeliest ones after the first. */
+static int run_guessing(Bench *b, ThimbleSession *s, int n_gen, ThimbleError *e) {
+    ThimbleSampler sampler;
+    thimble_sampler_init(&sampler);
+    sampler.temperature = 0;
+    int code = thimble_session_sync(s, b->tokens.id, 1, e);
+    size_t n = 0;
+    for (int done = 0; code == THIMBLE_OK && done < n_gen && !signals_stop(); done += (int)n) {
+        int32_t token[16];
+        int left = n_gen - done;
+        code = thimble_session_next(s, &sampler, token, left < 16 ? (size_t)left : 16, &n, e);
+    }
+    if (code == THIMBLE_OK && signals_stop()) code = e->code = THIMBLE_E_CANCELLED;
+    return code;
+}
+
 static int run_once(Bench *b, ThimbleSession *s, int n_prompt, int n_gen, ThimbleError *e) {
     int code = thimble_session_rewind(s, 0, e);
     if (code == THIMBLE_OK && n_prompt) return thimble_session_sync(s, b->tokens.id, (size_t)n_prompt, e);
+    int draft = b->cli->opt.draft;
+    if (code == THIMBLE_OK && (draft == THIMBLE_DRAFT_MTP || draft == THIMBLE_DRAFT_LOOKUP))
+        return run_guessing(b, s, n_gen, e);
     for (int i = 0; code == THIMBLE_OK && i < n_gen; i++) {
         if (signals_stop()) {
             e->code = THIMBLE_E_CANCELLED;

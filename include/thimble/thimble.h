@@ -73,6 +73,9 @@ enum { THIMBLE_LOAD_ALL = 0, THIMBLE_LOAD_VOCAB, THIMBLE_LOAD_NOTHING };
 enum { THIMBLE_CACHE_F16 = 0, THIMBLE_CACHE_F32, THIMBLE_CACHE_Q8_0 };
 enum { THIMBLE_EVICT_AUTO = 0, THIMBLE_EVICT_LRU, THIMBLE_EVICT_LFU };
 enum { THIMBLE_AUTO = 0, THIMBLE_ON = 1, THIMBLE_OFF = 2 };
+/* Guessing tokens ahead (thimble_session_next): AUTO guesses where weights stream and as far as it pays, by MTP heads
+ * and by looking up what followed earlier; MTP and LOOKUP always guess, by that means alone. Never changes an answer. */
+enum { THIMBLE_DRAFT_AUTO = 0, THIMBLE_DRAFT_OFF, THIMBLE_DRAFT_MTP, THIMBLE_DRAFT_LOOKUP };
 
 typedef struct ThimbleModelOptions {
     size_t struct_size;
@@ -94,6 +97,8 @@ typedef struct ThimbleModelOptions {
     ThimbleProgress progress;
     int checkpoints; /* earlier states of recurrent memory each session may keep to go back to (hybrid models; megabytes
                       * each); 0: from what the budget leaves above the floor, at most 16; -1: none */
+    int draft;     /* THIMBLE_DRAFT_*; what it needs (rows of logits, recurrent memories) is a part of the plan       */
+    int draft_max; /* most guesses that one pass proves, up to 15; 0: 8                                               */
 } ThimbleModelOptions;
 
 /* Fills the defaults above. */
@@ -263,6 +268,19 @@ THIMBLE_API void thimble_sampler_init(ThimbleSampler *sm); /* 0.8, 0.95, 0.05, 1
  * logits, or not one of them finite). Logits that are not finite are never chosen and counted in the stats. */
 THIMBLE_API int thimble_sample(ThimbleSession *s, ThimbleSampler *sm, int32_t *tok, ThimbleError *e);
 
+/* Decodes: evaluates the token that the last call handed out and chooses what follows; where guesses are made and come
+ * true, several tokens in one pass. Hands out 1..cap tokens, their number in *n. They are those that sample and eval in
+ * turn would give with the same sampler, one for one; more than one only if they all came from this pass.
+ *
+ *     sync(prompt); while (there is room and nothing ends the answer) { next(...); use tok[0..n); }
+ *
+ * The last token handed out is not evaluated yet (an answer's last token costs no pass); the ones before it are part of
+ * the timeline, logits are those it was chosen from. Sync, eval, score and rewind forget it: they set the timeline by
+ * themselves. What was handed out ends at an end-of-generation token at the latest; the next call would go on behind.
+ * Errors: those of sample and of eval; *n is 0 then. After CONTEXT_FULL the session is as before the call. */
+THIMBLE_API int thimble_session_next(ThimbleSession *s, ThimbleSampler *sm, int32_t *tok, size_t cap, size_t *n,
+                                     ThimbleError *e);
+
 typedef struct ThimbleStats {
     size_t struct_size;
     uint64_t prompt_tokens, generated_tokens; /* evaluated in passes of more than one token or by sync; by eval of 1 */
@@ -285,6 +303,9 @@ typedef struct ThimbleStats {
     int experts;
     uint64_t picks_changed; /* experts that a lossy option chose differently                 */
     uint64_t cached_tokens; /* of the prompts given to sync, those that needed no evaluation */
+    int draft;              /* what is done, THIMBLE_DRAFT_*: never AUTO where the plan left drafts out */
+    uint64_t drafted, draft_accepted, draft_passes; /* guesses run, guesses that came true, passes with guesses */
+    double draft_gain; /* decode's speed over that without guesses, as far as measured; 0: unknown */
 } ThimbleStats;
 /* Figures since the model was opened (memory, I/O) and since the session was (tokens). */
 THIMBLE_API void thimble_session_stats(const ThimbleSession *s, ThimbleStats *out);

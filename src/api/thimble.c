@@ -267,6 +267,12 @@ int thimble_sample(ThimbleSession *s, ThimbleSampler *sm, int32_t *tok, ThimbleE
     return finish(th_session_sample(&s->session, sm, tok, &err), &err, e);
 }
 
+int thimble_session_next(ThimbleSession *s, ThimbleSampler *sm, int32_t *tok, size_t cap, size_t *n, ThimbleError *e) {
+    if (!s || !sm || !tok || !n) return bad_argument(e, "session, sampler, tok or n");
+    Err err = {0};
+    return finish(th_session_next(&s->session, sm, tok, cap, n, &err), &err, e);
+}
+
 void thimble_session_stats(const ThimbleSession *s, ThimbleStats *out) {
     if (!s || !out || out->struct_size < sizeof(size_t)) return;
     ThimbleStats full;

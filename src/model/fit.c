@@ -26,8 +26,10 @@ static uint64_t scratch_bytes(const Model *m, int context, int T) {
         blocks = th_max_size(blocks, th_max_size(mix, ffn));
     }
     uint64_t ropes = (uint64_t)m->n_ropes * th_scratch_f32_size((size_t)T * (size_t)hp->n_rot);
-    int n = th_min_int(T, th_model_logit_rows(m));
-    uint64_t head = th_scratch_f32_size((size_t)n * (size_t)hp->n_embd) + th_prepare_scratch(hp->n_embd, n);
+    int drafted = m->options.draft_rows > 1 ? m->options.draft_rows : 0;
+    int n = th_min_int(T, th_max_int(drafted, th_model_logit_rows(m)));
+    uint64_t head = th_scratch_f32_size((size_t)n * (size_t)hp->n_embd) + th_prepare_scratch(hp->n_embd, n) +
+                    th_scratch_f32_size((size_t)drafted * (size_t)hp->n_vocab);
     uint64_t rows = th_scratch_size((size_t)T * sizeof(PassRow));
     uint64_t mtp = m->mtp ? th_max_size(th_mtp_scratch(m, &size), stream + head) : 0;
     return th_vm_rounded(rows + stream + th_max_size(2 * stream + ropes + blocks, th_max_size(head, mtp)), false);
@@ -121,7 +123,7 @@ static void choose_checkpoints(const Model *m, ModelPlan *plan) {
 
 bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err) {
     const ModelOptions *o = &m->options;
-    int least_batch = o->sessions, used = th_max_int(m->hp.n_expert_used, o->experts);
+    int least_batch = th_max_int(o->sessions, o->draft_rows), used = th_max_int(m->hp.n_expert_used, o->experts);
     if (m->hp.n_expert == 0) used = 0;
     *out = (ModelPlan){.reserve = RESERVE + (uint64_t)m->threads * RESERVE_PER_THREAD, .batch = least_batch};
     out->metadata = m->budget->by_class[MEM_METADATA] + extra;

@@ -100,4 +100,14 @@ bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, floa
     return th_model_head(m, &m->head, hidden, pick, n, logits, err);
 }
 
+bool th_model_draft_logits(Model *m, const float *hidden, int n, float **logits, Err *err) {
+    int pick[64];
+    if (n < 1 || n > m->options.draft_rows || n > (int)TH_COUNT(pick))
+        return th_fail(err, THIMBLE_E_ARG, "logits of %d rows at once were not planned for", n);
+    Pass p = th_model_pass(m, NULL, n, err);
+    *logits = th_scratch_f32(&p, (size_t)n * (size_t)m->hp.n_vocab);
+    for (int i = 0; i < n; i++) pick[i] = i;
+    return th_model_logits(m, hidden, pick, n, *logits, err);
+}
+
 void th_model_finish(Model *m) { m->scratch.used = 0; }

@@ -17,6 +17,7 @@ typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except wher
     int keep; /* earlier positions to which recurrent memory can go back (drafts): that many more copies of it */
     bool mtp; /* bind the MTP head if the file has one */
     int checkpoints; /* of recurrent memory per session; CHECKPOINTS_AUTO: what the budget leaves for them */
+    int draft_rows; /* most rows of a pass whose logits are all wanted at once (drafts); 0 or 1: none */
     float route_bias;
     unsigned isa;
     WeightsOptions weights;
@@ -76,6 +77,8 @@ void th_model_close(Model *m); /* accepts any half-built Model */
 bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err);
 /* logits [n][V] for rows pick[0..n) of the hidden states of the last forward; n <= th_model_logit_rows. */
 bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err);
+/* The same for the pass's first n rows (n <= options.draft_rows), into the pass's scratch: valid until th_model_finish. */
+bool th_model_draft_logits(Model *m, const float *hidden, int n, float **logits, Err *err);
 void th_model_finish(Model *m); /* releases the pass's scratch */
 /* For mtp.c: parts of the above. */
 Pass th_model_pass(Model *m, const PassRow *rows, int T, Err *err);

@@ -32,7 +32,9 @@ static bool check_ranges(const ThimbleModelOptions *o, Err *err) {
            in_range("evict", o->evict, 0, THIMBLE_EVICT_LFU, err) &&
            in_range("cache_type", o->cache_type, 0, THIMBLE_CACHE_Q8_0, err) &&
            in_range("checkpoints", o->checkpoints, -1, MOST_CHECKPOINTS, err) &&
-           in_range("experts", o->experts, 0, MAX_EXPERTS, err);
+           in_range("experts", o->experts, 0, MAX_EXPERTS, err) &&
+           in_range("draft", o->draft, 0, THIMBLE_DRAFT_LOOKUP, err) &&
+           in_range("draft_max", o->draft_max, 0, DRAFT_MOST, err);
 }
 
 /* A budget of 0 takes what is free, less a margin for what others may suddenly want. */
@@ -206,10 +208,57 @@ static uint64_t extra_bytes(const Engine *e) {
     return th_vocab_bytes(&e->gguf) + sessions + (uint64_t)th_model_logit_rows(m) * vocab * sizeof(float) + 64 * TH_KIB;
 }
 
+static void set_drafts(Engine *e, int draft) {
+    int most = e->options.draft_max ? e->options.draft_max : DRAFT_USUAL;
+    e->draft = draft;
+    e->model.options.draft_rows = draft == THIMBLE_DRAFT_OFF ? 0 : 1 + most;
+    e->model.options.keep = draft == THIMBLE_DRAFT_OFF ? 0 : most;
+}
+
+/* What one more row adds to a pass, in plain passes: other experts have to be read; and some arithmetic. */
+static double predict_slope(const Engine *e) {
+    const Hparams *hp = &e->model.hp;
+    const ModelPlan *p = &e->plan;
+    double routed = hp->n_expert > 0 ? (double)p->need.experts * hp->n_expert_used / hp->n_expert : 0;
+    double read = routed * (1 - p->weights.hit_rate), all = (double)p->weights.streamed_per_pass + read;
+    return all > 0 ? 0.02 + read / all : 0.5;
+}
+
+/* Drafts pay where one reading of the dense weights serves several tokens; they cost rows of logits and copies of
+ * recurrent memory. Without being asked for they get those only if that leaves context, batch and nearly all of the
+ * resident weights as they are. */
+static bool plan_drafts(Engine *e, Err *err) {
+    Model *m = &e->model;
+    bool automatic = e->options.draft == THIMBLE_DRAFT_AUTO;
+    e->draft_asked = e->options.draft;
+    set_drafts(e, automatic ? THIMBLE_DRAFT_OFF : e->options.draft);
+    if (!th_model_plan(m, extra_bytes(e), &e->plan, err)) return false;
+    e->draft_slope = predict_slope(e);
+    const ModelPlan plain = e->plan;
+    uint64_t streamed = plain.weights.streamed_per_pass;
+    if (!automatic || !plain.fits || streamed * 8 < plain.need.dense || e->draft_slope > 0.5 || e->options.route_bias > 0)
+        return true;
+    int context = m->options.context;
+    ModelPlan drafted;
+    m->options.context = plain.context;
+    set_drafts(e, THIMBLE_DRAFT_AUTO);
+    bool ok = th_model_plan(m, extra_bytes(e), &drafted, err);
+    m->options.context = context;
+    if (!ok) return false;
+    drafted.floor = plain.floor;
+    drafted.max_context = plain.max_context;
+    if (drafted.fits && drafted.weights.streamed_per_pass <= streamed + streamed / 64) {
+        e->plan = drafted;
+        return true;
+    }
+    set_drafts(e, THIMBLE_DRAFT_OFF);
+    return th_model_plan(m, extra_bytes(e), &e->plan, err); /* the weights keep the last decision */
+}
+
 static bool bind_and_plan(Engine *e, const ModelOptions *resolved, Err *err) {
     if (!th_model_bind(&e->model, &e->gguf, &e->budget, resolved, err)) return false;
     e->has_model = true;
-    return th_model_plan(&e->model, extra_bytes(e), &e->plan, err);
+    return plan_drafts(e, err);
 }
 
 static bool refuse(const Engine *e, Err *err) {

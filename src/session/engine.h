@@ -21,6 +21,8 @@ typedef struct Engine {
     bool has_budget, has_vocab, has_model, has_weights;
     pthread_mutex_t lock; /* one pass at a time */
     int open_sessions;
+    int draft_asked, draft; /* THIMBLE_DRAFT_*: by the options, and what the plan holds (OFF where it does not pay) */
+    double draft_slope;     /* predicted cost of a further row of a pass, in plain passes */
     float *logits; /* [logit_rows][n_vocab], shared by scoring sessions */
     int logit_rows;
     bool has_identity; /* identity and rules: of snapshot.c */

@@ -31,6 +31,7 @@ bool th_session_open(Session *s, Engine *e, const ThimbleSessionOptions *o, Err 
     if (!reserve_place(e, err)) return false;
     s->engine = e;
     if (o) s->progress = o->progress;
+    th_pace_init(&s->pace, e->draft_slope);
     size_t vocab = (size_t)e->model.hp.n_vocab, context = (size_t)e->model.context;
     if (!th_state_open(&s->state, &e->model, err) || !th_checkpoints_open(&s->checkpoints, &e->model, err)) goto fail;
     s->tokens = th_mem_alloc(&e->budget, MEM_SCRATCH, context * sizeof *s->tokens, 64, err);
@@ -73,34 +74,32 @@ static bool check_tokens(const Session *s, const int32_t *tokens, size_t n, size
     return true;
 }
 
-/* Ids without vocabulary entry are padding rows of the matrix (architectures specification, trap 24). */
-static void mask_padding(const Engine *e, float *logits) {
+void th_session_mask_padding(const Engine *e, float *logits) {
     if (!e->has_vocab || e->vocab.kind == VOCAB_NONE) return;
     for (int id = e->vocab.n; id < e->model.hp.n_vocab; id++) logits[id] = -INFINITY;
 }
 
-typedef struct Measure {
-    double start;
-    uint64_t io_bytes, moved;
-} Measure;
-
-static Measure measure_begin(Engine *e) {
+Measure th_session_measure(Engine *e) {
     WeightsStats w;
     th_weights_stats(e->model.ws, &w);
-    return (Measure){.start = th_sys_seconds(), .io_bytes = w.io_bytes, .moved = e->model.moved};
+    return (Measure){.at = th_sys_seconds(), .io_bytes = w.io_bytes, .moved = e->model.moved};
 }
 
-static void measure_end(Session *s, Measure begin, int n, bool is_decode) {
-    Measure end = measure_begin(s->engine);
+void th_session_measured(Session *s, const Measure *begin, const Measure *end, int n, bool is_decode) {
     if (is_decode) {
         s->stats.generated_tokens += (uint64_t)n;
-        s->stats.decode_s += end.start - begin.start;
-        s->stats.decode_bytes_read += end.io_bytes - begin.io_bytes;
-        s->stats.decode_bytes_moved += end.moved - begin.moved;
+        s->stats.decode_s += end->at - begin->at;
+        s->stats.decode_bytes_read += end->io_bytes - begin->io_bytes;
+        s->stats.decode_bytes_moved += end->moved - begin->moved;
     } else {
         s->stats.prompt_tokens += (uint64_t)n;
-        s->stats.prefill_s += end.start - begin.start;
+        s->stats.prefill_s += end->at - begin->at;
     }
+}
+
+static void measured_now(Session *s, const Measure *begin, int n, bool is_decode) {
+    Measure end = th_session_measure(s->engine);
+    th_session_measured(s, begin, &end, n, is_decode);
 }
 
 /* What to do with the hidden states of a pass: nothing, the last row's logits, or all rows through fn. */
@@ -123,7 +122,7 @@ static bool score_rows(Session *s, const float *hidden, int T, const Want *want,
         for (int i = 0; i < n; i++) {
             float *row = e->logits + (size_t)i * vocab;
             size_t index = want->index + (size_t)(t + i);
-            mask_padding(e, row);
+            th_session_mask_padding(e, row);
             if (want->fn(want->arg, index, row, vocab) != 0)
                 return th_fail(err, THIMBLE_E_CANCELLED, "stopped by the caller after token %zu", index);
         }
@@ -137,7 +136,7 @@ static bool run_pass(Session *s, const int32_t *tokens, int T, const Want *want,
     Engine *e = s->engine;
     PassRow *rows = e->model.rows;
     for (int t = 0; t < T; t++) rows[t] = (PassRow){.token = tokens[t], .position = s->length + t, .seq = &s->state};
-    s->has_logits = false;
+    s->has_logits = s->has_pending = false;
     float *hidden = NULL;
     bool ok = th_weights_check(e->model.ws, err) && th_model_forward(&e->model, rows, T, &hidden, err);
     if (ok) { /* the state has moved: so does the timeline, whatever becomes of the logits */
@@ -149,7 +148,7 @@ static bool run_pass(Session *s, const int32_t *tokens, int T, const Want *want,
     } else if (ok && want->last) {
         int pick = T - 1;
         ok = th_model_logits(&e->model, hidden, &pick, 1, s->logits, err);
-        if (ok) mask_padding(e, s->logits);
+        if (ok) th_session_mask_padding(e, s->logits);
     }
     th_model_finish(&e->model);
     s->has_logits = ok && (want->last || want->fn);
@@ -161,14 +160,13 @@ static bool report_progress(const Session *s, size_t done, size_t total, Err *er
     return th_fail(err, THIMBLE_E_CANCELLED, "stopped by the caller after %zu of %zu prompt tokens", done, total);
 }
 
-/* How many of `left` tokens the next pass takes: it ends where a checkpoint is wanted. */
-static int pass_size(const Session *s, size_t left) {
+int th_session_pass_size(const Session *s, size_t left) {
     int stop = th_checkpoints_stop(&s->checkpoints, s->length);
     if (s->parting > s->length) stop = th_min_int(stop, s->parting);
     return (int)th_min_size(th_min_size(left, (size_t)s->engine->model.batch), (size_t)(stop - s->length));
 }
 
-static void take_checkpoint(Session *s) {
+void th_session_take_checkpoint(Session *s) {
     Checkpoints *c = &s->checkpoints;
     if (c->n == 0) return;
     int kinds = s->length == s->parting ? CHECKPOINT_TURN : 0;
@@ -183,13 +181,13 @@ static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, 
     pthread_mutex_lock(&e->lock);
     bool ok = true;
     for (size_t done = 0; ok && done < n;) {
-        int T = pass_size(s, n - done);
+        int T = th_session_pass_size(s, n - done);
         Want want = {.last = done + (size_t)T == n, .fn = fn, .arg = arg, .index = done};
-        Measure begin = measure_begin(e);
+        Measure begin = th_session_measure(e);
         ok = run_pass(s, tokens + done, T, &want, err);
         if (!ok) break;
-        measure_end(s, begin, T, is_decode);
-        take_checkpoint(s);
+        measured_now(s, &begin, T, is_decode);
+        th_session_take_checkpoint(s);
         done += (size_t)T;
         if (!is_decode && !report_progress(s, done, n, done < n ? err : NULL) && done < n) ok = false;
     }
@@ -197,19 +195,18 @@ static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, 
     return ok;
 }
 
-/* After a failed pass that spoilt recurrent memory: from the last checkpoint back to where the timeline ends. */
-static bool mend(Session *s, Err *err) {
+bool th_session_mend(Session *s, Err *err) {
     return th_state_intact(&s->state) || th_session_rewind(s, (size_t)s->length, err);
 }
 
 bool th_session_eval(Session *s, const int32_t *tokens, size_t n, Err *err) {
-    return check_tokens(s, tokens, n, (size_t)s->length, err) && mend(s, err) &&
+    return check_tokens(s, tokens, n, (size_t)s->length, err) && th_session_mend(s, err) &&
            append(s, tokens, n, n == 1, NULL, NULL, err);
 }
 
 bool th_session_score(Session *s, const int32_t *tokens, size_t n, ThimbleScoreFn fn, void *arg, Err *err) {
     if (!fn) return th_fail(err, THIMBLE_E_ARG, "score needs a function to hand the logits to");
-    return check_tokens(s, tokens, n, (size_t)s->length, err) && mend(s, err) &&
+    return check_tokens(s, tokens, n, (size_t)s->length, err) && th_session_mend(s, err) &&
            append(s, tokens, n, false, fn, arg, err);
 }
 
@@ -231,6 +228,7 @@ static bool go_back(Session *s, Return to, Err *err) {
     const float *logits = to.checkpoint < 0 ? NULL : th_checkpoints_logits(&s->checkpoints, to.checkpoint);
     if (logits) memcpy(s->logits, logits, (size_t)s->engine->model.hp.n_vocab * sizeof *logits);
     s->has_logits = logits || (s->has_logits && to.checkpoint < 0 && to.length == s->length);
+    s->has_pending = false;
     s->length = to.length;
     th_checkpoints_cut(&s->checkpoints, s->length);
     return true;
@@ -277,6 +275,7 @@ enum { WORTH_A_TURN = 8, WORTH_A_PARTING = 32 }; /* tokens evaluated anew: a che
 bool th_session_sync(Session *s, const int32_t *tokens, size_t n, Err *err) {
     int common;
     if (!check_tokens(s, tokens, n, 0, err)) return false;
+    s->has_pending = false;
     if (is_at(s, tokens, n)) return s->stats.cached_tokens += n, true;
     Return to = find_start(s, tokens, n, &common);
     if (!go_back(s, to, err)) return false;
@@ -306,16 +305,16 @@ static bool batch_pass(Session *const *s, const int32_t *tokens, int n, Err *err
     Model *m = &s[0]->engine->model;
     for (int i = 0; i < n; i++) {
         m->rows[i] = (PassRow){.token = tokens[i], .position = s[i]->length, .seq = &s[i]->state};
-        s[i]->has_logits = false;
+        s[i]->has_logits = s[i]->has_pending = false;
     }
     float *hidden = NULL;
     bool ok = th_weights_check(m->ws, err) && th_model_forward(m, m->rows, n, &hidden, err);
     for (int i = 0; ok && i < n; i++) s[i]->tokens[s[i]->length++] = tokens[i];
-    for (int i = 0; ok && i < n; i++) take_checkpoint(s[i]);
+    for (int i = 0; ok && i < n; i++) th_session_take_checkpoint(s[i]);
     for (int i = 0; ok && i < n; i++) {
         ok = th_model_logits(m, hidden, &i, 1, s[i]->logits, err);
         s[i]->has_logits = ok;
-        if (ok) mask_padding(s[0]->engine, s[i]->logits);
+        if (ok) th_session_mask_padding(s[0]->engine, s[i]->logits);
     }
     th_model_finish(m);
     return ok;
@@ -325,26 +324,24 @@ bool th_session_eval_batch(Session *const *s, const int32_t *tokens, size_t n, E
     if (!check_batch(s, tokens, n, err)) return false;
     Engine *e = s[0]->engine;
     pthread_mutex_lock(&e->lock);
-    Measure begin = measure_begin(e);
+    Measure begin = th_session_measure(e);
     bool ok = true;
     for (size_t done = 0; ok && done < n;) {
         int T = (int)th_min_size(n - done, (size_t)e->model.batch);
         ok = batch_pass(s + done, tokens + done, T, err);
         done += (size_t)T;
     }
-    for (size_t i = 0; ok && i < n; i++) measure_end(s[i], begin, 1, true);
+    for (size_t i = 0; ok && i < n; i++) measured_now(s[i], &begin, 1, true);
     pthread_mutex_unlock(&e->lock);
     return ok;
 }
 
-bool th_session_sample(Session *s, ThimbleSampler *sm, int32_t *token, Err *err) {
+bool th_session_pick(Session *s, ThimbleSampler *sm, const float *logits, int n_history, int32_t *token, Err *err) {
     const Engine *e = s->engine;
-    if (!s->has_logits)
-        return th_fail(err, THIMBLE_E_STATE, "there are no logits to sample from: evaluate a token first");
-    SampleInput in = {.logits = s->logits,
+    SampleInput in = {.logits = logits,
                       .n_vocab = e->model.hp.n_vocab,
                       .history = s->tokens,
-                      .n_history = (size_t)s->length,
+                      .n_history = (size_t)n_history,
                       .scratch = s->candidates};
     if (e->has_vocab) {
         in.suppress = e->vocab.suppress;
@@ -360,6 +357,12 @@ bool th_session_sample(Session *s, ThimbleSampler *sm, int32_t *token, Err *err)
     s->stats.nonfinite_logits += nonfinite;
     if (ok && s->first_token_at == 0) s->first_token_at = th_sys_seconds();
     return ok;
+}
+
+bool th_session_sample(Session *s, ThimbleSampler *sm, int32_t *token, Err *err) {
+    if (!s->has_logits)
+        return th_fail(err, THIMBLE_E_STATE, "there are no logits to sample from: evaluate a token first");
+    return th_session_pick(s, sm, s->logits, s->length, token, err);
 }
 
 void th_session_stats(const Session *s, ThimbleStats *out) {
@@ -390,6 +393,8 @@ void th_session_stats(const Session *s, ThimbleStats *out) {
     out->budget = e->budget.limit;
     out->route_bias = e->model.options.route_bias;
     out->experts = e->model.options.experts;
+    out->draft_gain = s->drafted_s > 0 && s->stats.draft_passes ? s->undrafted_s / s->drafted_s : 0;
+    out->draft = e->draft;
     SysMemory memory;
     th_sys_memory(&memory);
     out->peak_rss = memory.peak_rss;

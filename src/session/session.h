@@ -3,7 +3,17 @@
 #define THIMBLE_SESSION_H
 
 #include "session/checkpoint.h"
+#include "session/draft.h"
 #include "session/engine.h"
+
+/* Replaces guesses, so that a measurement can state their luck: guess i of a run is the token that really follows with
+ * the given chance, and a wrong one otherwise. Nothing but tests sets it. */
+typedef struct DraftScript {
+    const int32_t *truth; /* the whole timeline, from position 0 */
+    int n;
+    double chance;
+    uint64_t *rng;        /* [4] */
+} DraftScript;
 
 typedef struct Session {
     Engine *engine;
@@ -15,6 +25,11 @@ typedef struct Session {
     int length;
     float *logits; /* [n_vocab], valid if has_logits */
     bool has_logits;
+    int32_t pending;    /* handed out by next, not yet evaluated, if has_pending */
+    bool has_pending;
+    Pace pace;              /* of drafts */
+    const DraftScript *script; /* tests only; NULL */
+    double drafted_s, undrafted_s; /* decoding since a plain pass was measured, and what it would have taken without */
     void *candidates;   /* sampler scratch, [n_vocab] */
     ThimbleStats stats; /* the parts that are the session's own */
     double first_token_at;
@@ -30,8 +45,30 @@ bool th_session_rewind(Session *s, size_t position, Err *err);
 bool th_session_score(Session *s, const int32_t *tokens, size_t n, ThimbleScoreFn fn, void *arg, Err *err);
 /* One token each, in one pass; all of one engine and all different. */
 bool th_session_eval_batch(Session *const *s, const int32_t *tokens, size_t n, Err *err);
+/* See thimble_session_next. */
+bool th_session_next(Session *s, ThimbleSampler *sm, int32_t *tok, size_t cap, size_t *n, Err *err);
 bool th_session_sample(Session *s, ThimbleSampler *sm, int32_t *token, Err *err);
 void th_session_stats(const Session *s, ThimbleStats *out);
+
+/* ---- for decode.c ------------------------------------------------------------------------------------------------ */
+
+/* -INFINITY for ids without vocabulary entry: padding rows of the matrix (architectures specification, trap 24). */
+void th_session_mask_padding(const Engine *e, float *logits);
+/* The sampler's choice from logits that follow the first n_history tokens of the timeline. */
+bool th_session_pick(Session *s, ThimbleSampler *sm, const float *logits, int n_history, int32_t *token, Err *err);
+/* How many of `left` tokens the next pass takes: it ends where a checkpoint is wanted. */
+int th_session_pass_size(const Session *s, size_t left);
+void th_session_take_checkpoint(Session *s); /* if the timeline ends at a place for one */
+/* After a failed pass that spoilt recurrent memory: from the last checkpoint back to where the timeline ends. */
+bool th_session_mend(Session *s, Err *err);
+/* What passes cost: taken before and after; added adds the difference for n tokens to the session's figures. */
+typedef struct Measure {
+    double at;
+    uint64_t io_bytes, moved;
+} Measure;
+Measure th_session_measure(Engine *e);
+void th_session_measured(Session *s, const Measure *begin, const Measure *end, int n, bool is_decode);
+
 /* Bytes one session takes beside its SeqState. */
 uint64_t th_session_own_bytes(int context, int n_vocab);
 

@@ -131,40 +131,38 @@ static Finish failed(Answer *a, Finish otherwise) {
     return otherwise;
 }
 
+/* Takes in one token; false: the answer ends with it. */
+static bool take_token(Speaker *sp, int32_t token, bool *stopped) {
+    Answer *a = sp->answer;
+    if (!ids_append(&a->ids, &token, 1)) {
+        a->error = (ThimbleError){THIMBLE_E_NOMEM, "out of memory"};
+        a->finish = FINISH_ERROR;
+        return false;
+    }
+    bool ends = thimble_token_is_eog(sp->m, token) && !sp->cli->opt.ignore_eog;
+    if (!ends) *stopped = speak(sp, token);
+    if (ends || *stopped) a->finish = FINISH_STOP;
+    return !ends && !*stopped;
+}
+
 void generate(Cli *cli, ThimbleModel *m, ThimbleSession *s, ThimbleSampler *sm, int predict, bool echo, Answer *a) {
     Speaker sp = {.cli = cli, .m = m, .answer = a, .echo = echo, .stops = {.list = &cli->opt.stop}};
     sp.guard = echo && isatty(cli->out.fd);
     a->finish = FINISH_LENGTH;
-    bool stopped = false;
-    while (predict < 0 || a->ids.n < (size_t)predict) {
-        int32_t token;
+    bool stopped = false, going = true;
+    while (going && (predict < 0 || a->ids.n < (size_t)predict)) {
+        int32_t token[16];
+        size_t n = 0, room = sizeof token / sizeof *token;
         if (signals_stop() || out_lost(&cli->out)) {
             a->finish = FINISH_STOPPED_BY_USER;
             break;
         }
-        if (thimble_sample(s, sm, &token, &a->error) != THIMBLE_OK) {
+        if (predict >= 0 && (size_t)predict - a->ids.n < room) room = (size_t)predict - a->ids.n;
+        if (thimble_session_next(s, sm, token, room, &n, &a->error) != THIMBLE_OK) {
             a->finish = failed(a, FINISH_ERROR);
             break;
         }
-        if (!ids_append(&a->ids, &token, 1)) {
-            a->error = (ThimbleError){THIMBLE_E_NOMEM, "out of memory"};
-            a->finish = FINISH_ERROR;
-            break;
-        }
-        if (thimble_token_is_eog(m, token) && !cli->opt.ignore_eog) {
-            a->finish = FINISH_STOP;
-            break;
-        }
-        stopped = speak(&sp, token);
-        if (stopped) {
-            a->finish = FINISH_STOP;
-            break;
-        }
-        if (predict >= 0 && a->ids.n == (size_t)predict) break;
-        if (thimble_session_eval(s, &token, 1, &a->error) != THIMBLE_OK) {
-            a->finish = failed(a, FINISH_ERROR);
-            break;
-        }
+        for (size_t i = 0; i < n && going; i++) going = take_token(&sp, token[i], &stopped);
     }
     fall_silent(&sp, stopped);
 }

@@ -44,6 +44,7 @@ void load_options(Cli *cli, ThimbleModelOptions *mo) {
                                THIMBLE_HOME_PAGED};
     static const int evict[] = {THIMBLE_EVICT_AUTO, THIMBLE_EVICT_LRU, THIMBLE_EVICT_LFU};
     static const int cache[] = {THIMBLE_CACHE_F16, THIMBLE_CACHE_F32, THIMBLE_CACHE_Q8_0};
+    static const int draft[] = {THIMBLE_DRAFT_AUTO, THIMBLE_DRAFT_OFF, THIMBLE_DRAFT_MTP, THIMBLE_DRAFT_LOOKUP};
     const Options *o = &cli->opt;
     thimble_model_options_init(mo);
     mo->budget = o->ram;
@@ -55,6 +56,12 @@ void load_options(Cli *cli, ThimbleModelOptions *mo) {
     mo->lookahead = o->lookahead;
     mo->evict = evict[o->evict];
     mo->cache_type = cache[o->cache_type];
+    mo->draft = draft[o->draft];
+    mo->draft_max = o->draft_max;
+    /* What chooses no tokens needs no guesses; a bench that is to be compared does not guess without being told. */
+    bool counts = !strcmp(cli->verb, "score") || !strcmp(cli->verb, "perplexity");
+    bool compares = !strcmp(cli->verb, "bench") && o->draft == THIMBLE_DRAFT_AUTO;
+    if (counts || compares) mo->draft = THIMBLE_DRAFT_OFF;
     mo->experts = o->experts;
     mo->checkpoints = !options_given(o, "checkpoints") ? 0 : o->checkpoints ? o->checkpoints : -1;
     mo->route_bias = (float)o->route_bias;

@@ -42,6 +42,7 @@ typedef struct TextList {
 typedef struct Options {
     uint64_t ram, seed; /* ram 0: auto */
     int ctx, threads, batch, predict, slots, checkpoints, experts, top_k, repeat_last_n, top, repetitions;
+    int draft, draft_max;
     int home, lookahead, evict, cache_type, special, bos, color, output; /* choices, by position in the table's list */
     double temp, top_p, min_p, repeat_penalty, route_bias;
     bool raw, json, quiet, verbose, cold, help, ignore_eog;

@@ -38,6 +38,12 @@ static void add_lossy(Text *line, const ThimbleStats *t) {
     if (t->route_bias != 0 || t->experts) add(line, "%llu picks changed", (unsigned long long)t->picks_changed);
 }
 
+static const char *gain_text(double gain, char out[32]) {
+    out[0] = 0;
+    if (gain > 0) snprintf(out, 32, ", gain %.2fx", gain);
+    return out;
+}
+
 void report_closing_line(Cli *cli, const Report *r) {
     const ThimbleStats *t = &r->stats;
     Text line = {0};
@@ -54,6 +60,9 @@ void report_closing_line(Cli *cli, const Report *r) {
     if (t->limit_decode_tps > 0)
         add(&line, "limit %.4g tok/s (%s), reached %.0f %%", t->limit_decode_tps, bound_name(t->limit_bound),
             100 * r->reached);
+    if (t->draft_passes)
+        add(&line, "drafts %llu of %llu accepted in %llu passes%s", (unsigned long long)t->draft_accepted,
+            (unsigned long long)t->drafted, (unsigned long long)t->draft_passes, gain_text(t->draft_gain, a));
     add_lossy(&line, t);
     if (r->has_seed) add(&line, "seed %llu", (unsigned long long)r->seed);
     term_notice(&cli->term, "%s", line.p ? line.p : "");
@@ -96,6 +105,19 @@ static void put_io_and_memory(Json *j, const Report *r) {
     jout_close(j);
 }
 
+static void put_draft(Json *j, const ThimbleStats *t) {
+    static const char *const name[] = {"auto", "off", "mtp", "lookup"};
+    jout_key(j, "draft");
+    jout_open(j, '{');
+    jout_put_text(j, "mode", t->draft >= 0 && t->draft < 4 ? name[t->draft] : "off");
+    jout_put_size(j, "passes", t->draft_passes);
+    jout_put_size(j, "drafted", t->drafted);
+    jout_put_size(j, "accepted", t->draft_accepted);
+    jout_put_real(j, "accepted_per_pass", ratio((double)t->draft_accepted, (double)t->draft_passes));
+    jout_put_real(j, "gain", t->draft_gain);
+    jout_close(j);
+}
+
 static void put_limit_and_lossy(Json *j, const Report *r) {
     const ThimbleStats *t = &r->stats;
     jout_key(j, "limit");
@@ -134,6 +156,7 @@ void report_json(Json *j, const Report *r) {
         jout_null(j);
     put_experts(j, t);
     put_io_and_memory(j, r);
+    put_draft(j, t);
     put_limit_and_lossy(j, r);
     jout_close(j);
 }

@@ -1,0 +1,51 @@
+/* draft.h: what may be guessed, and whether guessing pays. Both halves are pure: no clock, no model, no memory of their
+ * own, so that tests can replay them.
+ *
+ * A pass over 1 + k rows proves k guesses at once. It costs a plain pass and `slope` of one for each further row:
+ * nearly nothing where the flash is what everybody waits for, much where arithmetic is. Pace keeps what was measured of
+ * both sides, the costs by rows and the share of guesses that came true by kind of guess, and chooses k where the
+ * quotient is best, 0 if no k beats a plain pass. */
+#ifndef THIMBLE_DRAFT_H
+#define THIMBLE_DRAFT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { DRAFT_USUAL = 8, DRAFT_MOST = 15, DRAFT_ROWS = 1 + DRAFT_MOST };
+
+/* Looks for an earlier place where the last tokens of tokens[0..n) stood, the longest such match (then the latest), and
+ * guesses that what followed follows again; a match that reaches the end goes on periodically. Returns how many of
+ * draft[0..k) it filled (k or 0), *match is the number of tokens that agreed. */
+int th_draft_lookup(const int32_t *tokens, int n, int32_t *draft, int k, int *match);
+
+/* Kinds of guesses whose luck differs: lookups by the length of the match, and MTP heads. */
+enum { LUCK_MATCH_1, LUCK_MATCH_2, LUCK_MATCH_4, LUCK_MATCH_LONG, LUCK_MTP, N_LUCKS };
+int th_draft_luck_of_match(int match);
+
+typedef struct Luck {
+    double p; /* moving share of guesses that came true, each given that the one before did */
+    bool on;
+    int wait, patience; /* choices until a pass is spent on measuring again, while off; doubles up to a limit */
+} Luck;
+
+typedef struct Pace {
+    double plain_s;              /* moving average of a pass of one row; 0: not measured */
+    double slope;                /* predicted cost of a further row, in plain passes */
+    double cost[DRAFT_ROWS + 1]; /* by rows: moving average in plain passes; 0: not measured */
+    int seen[DRAFT_ROWS + 1];    /* by rows: how often, up to a few */
+    double guess_s;              /* moving average of what making one guess takes */
+    Luck luck[N_LUCKS];
+    int since_plain; /* passes since plain_s was last measured */
+} Pace;
+
+void th_pace_init(Pace *p, double slope);
+/* How many guesses (0..most) of this kind the next pass should prove. Counts: call once per pass that has guesses. */
+int th_pace_choose(Pace *p, int luck, int most);
+/* Rate of passes with k guesses of this kind over that of plain ones, as predicted now. */
+double th_pace_gain(const Pace *p, int luck, int k);
+/* A pass took so long; guess_s: making its guesses, all together. */
+void th_pace_measured(Pace *p, int rows, double pass_s, double guess_s);
+/* `accepted` of `drafted` guesses came true in a row. Also for guesses that were only compared, never run. */
+void th_pace_proved(Pace *p, int luck, int drafted, int accepted);
+
+#endif

@@ -1,0 +1,295 @@
+/* test_draft.c: guessing ahead never changes an answer. Tokens, the logits behind them and the sampler's random numbers
+ * are compared, bit for bit, between sample and eval in turn and thimble_session_next with guesses of which a stated
+ * share comes true: greedy and drawn, for every kind of memory, wherever the weights lie. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "common/random_model.h"
+#include "quant/type.h"
+#include "session/session.h"
+
+enum { PROMPT = 30, ANSWER = 60, CONTEXT = PROMPT + ANSWER + 2 };
+
+typedef struct Answer {
+    int32_t token[PROMPT + ANSWER];
+    float *logits; /* behind the last token */
+    size_t n_vocab;
+    ThimbleSampler sampler;
+} Answer;
+
+typedef struct Home {
+    const char *name;
+    int home, draft_max;
+    bool floor;
+} Home;
+static const Home homes[] = {{"resident", THIMBLE_HOME_RESIDENT, 4, false},
+                             {"floor", THIMBLE_HOME_AUTO, 3, true},
+                             {"stream", THIMBLE_HOME_STREAM, 8, false}};
+
+static char path[256]; /* of the model, written anew by each test */
+
+static void open_with(Engine *e, Session *s, const Home *h, int draft) {
+    ThimbleModelOptions o;
+    Err err = {0};
+    ThimblePlan plan = {.struct_size = sizeof plan};
+    o = (ThimbleModelOptions){.struct_size = sizeof o};
+    o.context = CONTEXT;
+    o.threads = 2;
+    o.home = h->home;
+    o.draft = draft;
+    o.draft_max = h->draft_max;
+    o.budget = (uint64_t)1 << 40;
+    if (!th_engine_plan(path, &o, &plan, &err)) fail_msg("%s: plan: %s", h->name, err.message);
+    o.budget = h->floor ? plan.floor : 0;
+    if (!th_engine_open(e, path, &o, &err)) fail_msg("%s: %s", h->name, err.message);
+    if (!th_session_open(s, e, NULL, &err)) fail_msg("%s: session: %s", h->name, err.message);
+    assert_int_equal(e->draft, draft);
+}
+
+static void close_both(Engine *e, Session *s) {
+    th_session_close(s);
+    th_engine_close(e);
+}
+
+static void hear_prompt(Session *s, int32_t *token) {
+    Err err = {0};
+    uint32_t n_vocab = (uint32_t)s->engine->model.hp.n_vocab;
+    for (int i = 0; i < PROMPT; i++) token[i] = (int32_t)((uint32_t)(i % 7 * 31 + i / 20) % n_vocab);
+    if (!th_session_sync(s, token, PROMPT, &err)) fail_msg("prompt: %s", err.message);
+}
+
+static void keep_logits(Answer *a, const Session *s) {
+    assert_true(s->has_logits);
+    memcpy(a->logits, s->logits, a->n_vocab * sizeof *a->logits);
+}
+
+/* One token after the other, as everybody may do. */
+static void answer_plainly(Answer *a, Session *s) {
+    Err err = {0};
+    hear_prompt(s, a->token);
+    for (int i = 0; i < ANSWER; i++) {
+        int32_t *token = &a->token[PROMPT + i];
+        if (!th_session_sample(s, &a->sampler, token, &err)) fail_msg("sample: %s", err.message);
+        if (i + 1 == ANSWER) break;
+        if (!th_session_eval(s, token, 1, &err)) fail_msg("eval: %s", err.message);
+    }
+    keep_logits(a, s);
+}
+
+static void answer_guessing(Answer *a, Session *s, const Answer *truth, double chance) {
+    Err err = {0};
+    uint64_t rng[4];
+    th_rng_seed(rng, 99);
+    DraftScript script = {.truth = truth->token, .n = PROMPT + ANSWER, .chance = chance, .rng = rng};
+    hear_prompt(s, a->token);
+    s->script = &script;
+    for (int done = 0; done < ANSWER;) {
+        size_t n, room = (size_t)(ANSWER - done < 16 ? ANSWER - done : 16);
+        if (done % 5 == 4 && room > 2) room = 2; /* a client may want few at a time */
+        if (!th_session_next(s, &a->sampler, &a->token[PROMPT + done], room, &n, &err))
+            fail_msg("next: %s", err.message);
+        assert_in_range(n, 1, room);
+        done += (int)n;
+        assert_int_equal(s->length, PROMPT + done - 1);
+    }
+    keep_logits(a, s);
+    s->script = NULL;
+}
+
+static void compare(const Answer *want, const Answer *got, const char *name) {
+    for (int i = 0; i < PROMPT + ANSWER; i++)
+        if (want->token[i] != got->token[i])
+            fail_msg("%s: token %d is %d instead of %d", name, i, got->token[i], want->token[i]);
+    if (memcmp(want->logits, got->logits, want->n_vocab * sizeof *want->logits) != 0)
+        fail_msg("%s: other logits", name);
+    if (memcmp(want->sampler.rng, got->sampler.rng, sizeof want->sampler.rng) != 0) fail_msg("%s: other draws", name);
+}
+
+static Answer new_answer(const Session *s, float temperature) {
+    Answer a = {.n_vocab = (size_t)s->engine->model.hp.n_vocab};
+    a.sampler = (ThimbleSampler){.struct_size = sizeof a.sampler,
+                                 .temperature = temperature,
+                                 .top_p = 0.95f,
+                                 .top_k = 40,
+                                 .repeat_penalty = 1.3f,
+                                 .repeat_last_n = 20,
+                                 .seed = 5};
+    a.logits = calloc(a.n_vocab, sizeof *a.logits);
+    assert_non_null(a.logits);
+    return a;
+}
+
+static void guess_and_compare(const Home *h, const Answer *truth, float temperature) {
+    static const double chances[] = {0, 0.6, 1};
+    Engine e;
+    Session s;
+    open_with(&e, &s, h, THIMBLE_DRAFT_LOOKUP);
+    for (size_t c = 0; c < TH_COUNT(chances); c++) {
+        if (temperature > 0 && c != 1) continue;
+        char name[128];
+        snprintf(name, sizeof name, "%s, temperature %.1f, %.0f %% right", h->name, (double)temperature,
+                 100 * chances[c]);
+        Answer got = new_answer(&s, temperature);
+        ThimbleStats before = s.stats;
+        answer_guessing(&got, &s, truth, chances[c]);
+        compare(truth, &got, name);
+        free(got.logits);
+        uint64_t drafted = s.stats.drafted - before.drafted, came_true = s.stats.draft_accepted - before.draft_accepted;
+        assert_true(drafted > 10);
+        assert_int_equal(came_true == 0, chances[c] == 0);
+        assert_int_equal(came_true == drafted, chances[c] == 1);
+        assert_true(s.stats.generated_tokens - before.generated_tokens == ANSWER - 1);
+        Err err = {0};
+        assert_true(th_session_rewind(&s, 0, &err));
+    }
+    close_both(&e, &s);
+}
+
+static void try_model(const RandomModel *m) {
+    random_model_write(m, path);
+    for (int hot = 0; hot < 2; hot++) {
+        Engine e;
+        Session s;
+        open_with(&e, &s, &homes[0], THIMBLE_DRAFT_OFF);
+        Answer truth = new_answer(&s, hot ? 1.2f : 0);
+        answer_plainly(&truth, &s);
+        close_both(&e, &s);
+        for (size_t h = 0; h < TH_COUNT(homes); h++) guess_and_compare(&homes[h], &truth, truth.sampler.temperature);
+        free(truth.logits);
+    }
+}
+
+static void dense(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen3", m.qk_norm = true, m.tied = true, m.type = TYPE_Q8_0;
+    m.layers = 2, m.dim = 256, m.heads = 4, m.head_size = 64, m.ff = 1280, m.vocab = 5000;
+    try_model(&m);
+}
+
+static void experts(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen2moe", m.layers = 3, m.dim = 256, m.heads = 4, m.head_size = 64, m.biases = true, m.type = TYPE_Q8_0;
+    m.experts = 24, m.experts_used = 4, m.expert_ff = 256, m.shared_ff = 256, m.vocab = 1024;
+    m.expert_type = TYPE_Q4_K, m.down_type = TYPE_Q8_0;
+    try_model(&m);
+}
+
+/* Rings are overwritten while guesses are taken back. */
+static void windows(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "gemma3", m.layers = 7, m.qk_norm = m.post_norms = m.tied = true, m.window = 12, m.type = TYPE_F16;
+    m.vocab = 96;
+    try_model(&m);
+}
+
+static void latent(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "deepseek2", m.layers = 2, m.dim = 128, m.heads = 24, m.head_size = 160, m.rope_dims = 32, m.latent = 224;
+    m.legacy_kv_b = true, m.type = TYPE_Q8_0, m.vocab = 200;
+    try_model(&m);
+}
+
+/* Recurrent memory goes back to a copy. */
+static void recurrent(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "bailingmoe3", m.layers = 4, m.dim = 128, m.heads = 4, m.head_size = 48, m.rope_dims = 16, m.latent = 48;
+    m.latent_every = 4, m.kda_head = 40, m.type = TYPE_F16, m.expert_type = TYPE_F16, m.down_type = TYPE_Q8_0;
+    m.experts = 16, m.experts_used = 4, m.groups = 2, m.expert_ff = 64, m.shared_ff = 64, m.dense_lead = 1,
+    m.vocab = 200;
+    try_model(&m);
+}
+
+/* ---- what next promises ---------------------------------------------------------------------------------------------
+ */
+
+static RandomModel small_model(void) {
+    RandomModel m = RANDOM_MODEL;
+    m.vocab = 64;
+    return m;
+}
+
+/* Other calls set the timeline by themselves; the pending token is theirs to give. */
+static void other_calls_forget_the_pending_token(void **state) {
+    (void)state;
+    RandomModel m = small_model();
+    random_model_write(&m, path);
+    Engine e;
+    Session s;
+    Err err = {0};
+    int32_t prompt[PROMPT], tok[16];
+    size_t n;
+    open_with(&e, &s, &homes[0], THIMBLE_DRAFT_LOOKUP);
+    ThimbleSampler greedy = {.struct_size = sizeof greedy, .top_p = 1, .repeat_penalty = 1};
+    assert_false(th_session_next(&s, &greedy, tok, 16, &n, &err)); /* nothing was evaluated */
+    assert_int_equal(err.code, THIMBLE_E_STATE);
+    hear_prompt(&s, prompt);
+    assert_false(th_session_next(&s, &greedy, tok, 0, &n, &err));
+    assert_int_equal(err.code, THIMBLE_E_ARG);
+    assert_true(th_session_next(&s, &greedy, tok, 16, &n, &err));
+    assert_int_equal(n, 1);
+    assert_int_equal(s.length, PROMPT); /* chosen, not evaluated */
+    int32_t first = tok[0];
+    assert_true(th_session_sync(&s, prompt, PROMPT, &err));
+    assert_true(th_session_next(&s, &greedy, tok, 16, &n, &err));
+    assert_int_equal(tok[0], first);                   /* chosen again */
+    assert_true(th_session_eval(&s, &first, 1, &err)); /* by the caller: not once more by next */
+    assert_true(th_session_next(&s, &greedy, tok, 16, &n, &err));
+    assert_int_equal(s.length, PROMPT + 1);
+    close_both(&e, &s);
+}
+
+/* Guesses do not reach beyond the context, and the end of it is an error that can be met again. */
+static void the_context_ends(void **state) {
+    (void)state;
+    RandomModel m = small_model();
+    random_model_write(&m, path);
+    Engine e;
+    Session s;
+    Err err = {0};
+    int32_t prompt[PROMPT], tok[16];
+    size_t n, total = 0;
+    open_with(&e, &s, &homes[0], THIMBLE_DRAFT_LOOKUP);
+    ThimbleSampler greedy = {.struct_size = sizeof greedy, .top_p = 1, .repeat_penalty = 1};
+    hear_prompt(&s, prompt);
+    while (th_session_next(&s, &greedy, tok, 16, &n, &err)) total += n;
+    assert_int_equal(err.code, THIMBLE_E_CONTEXT_FULL);
+    assert_int_equal(n, 0);
+    assert_int_equal(s.length, CONTEXT);
+    assert_int_equal(total, CONTEXT - PROMPT + 1); /* the last one has no place any more */
+    assert_false(th_session_next(&s, &greedy, tok, 16, &n, &err));
+    assert_int_equal(err.code, THIMBLE_E_CONTEXT_FULL);
+    close_both(&e, &s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense),
+        cmocka_unit_test(experts),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(latent),
+        cmocka_unit_test(recurrent),
+        cmocka_unit_test(other_calls_forget_the_pending_token),
+        cmocka_unit_test(the_context_ends),
+    };
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/thimble_draft_XXXXXX", tmp ? tmp : "/tmp");
+    int fd = mkstemp(path);
+    if (fd < 0) return 1;
+    close(fd);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}
