@@ -368,7 +368,7 @@ static void make_empty(Session *s) {
     th_state_rewind(&s->state, 0);
     th_checkpoints_cut(&s->checkpoints, 0);
     s->length = 0;
-    s->has_logits = false;
+    s->has_logits = s->has_pending = false;
 }
 
 bool th_snapshot_load(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, Err *err) {
