@@ -252,6 +252,26 @@ THIMBLE_API int thimble_session_load(ThimbleSession *s, ThimbleReadFn fn, void *
 THIMBLE_API int thimble_session_save_file(ThimbleSession *s, const char *path, ThimbleError *e);
 THIMBLE_API int thimble_session_load_file(ThimbleSession *s, const char *path, ThimbleError *e);
 
+/* A folder of snapshots with a bound on its bytes, so that prompts (and beginnings of prompts) that were evaluated
+ * before are not evaluated again: by other sessions, processes, after a restart. Reused is what has exactly the same
+ * tokens; what follows has the bits of a run without a store. Several processes may use one folder.
+ *
+ * open: makes the folder if it is not there; bytes 0: 1 GiB. restore: to be called before sync to the same tokens;
+ * loads what saves the session most; *kept (may be NULL): how many tokens sync will not evaluate. keep: saves the
+ * session as it stands; the snapshots with the lowest score (uses, each half as much after 6 hours; tokens per byte)
+ * make room. match: the longest stored timeline whose text is the beginning of `text`: its tokens and the bytes it
+ * stands for; *n 0: none. Errors: IO (a full disk: *stored is false, the session is as it was), NOMEM, ARG. Damaged
+ * snapshots are removed. */
+typedef struct ThimbleStore ThimbleStore;
+THIMBLE_API int thimble_store_open(ThimbleStore **out, ThimbleModel *m, const char *dir, uint64_t bytes,
+                                   ThimbleError *e);
+THIMBLE_API void thimble_store_close(ThimbleStore *st); /* NULL allowed; before its model */
+THIMBLE_API int thimble_store_restore(ThimbleStore *st, ThimbleSession *s, const int32_t *tok, size_t n, size_t *kept,
+                                      ThimbleError *e);
+THIMBLE_API int thimble_store_keep(ThimbleStore *st, ThimbleSession *s, bool *stored, ThimbleError *e);
+THIMBLE_API int thimble_store_match(ThimbleStore *st, ThimbleSession *s, const char *text, size_t len, int32_t *tok,
+                                    size_t cap, size_t *n, size_t *text_bytes, ThimbleError *e);
+
 /* Plain values, owned by the caller. temperature 0 (or below 1e-6): arg-max, lowest id wins ties; then the rest but the
  * penalty is without effect. top_k 0, top_p 1, min_p 0, repeat_penalty 1: off. Order: penalty, top_k, top_p, min_p,
  * temperature, draw. One token always remains. */

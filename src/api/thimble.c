@@ -2,19 +2,23 @@
  */
 #include "thimble/thimble.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "os/cpu.h"
 #include "os/sys.h"
-#include "session/snapshot.h"
+#include "session/store.h"
 
 struct ThimbleModel {
     Engine engine;
 };
 struct ThimbleSession {
     Session session;
+};
+struct ThimbleStore {
+    Store store;
 };
 
 #define STRING_OF(x)          #x
@@ -318,7 +322,7 @@ int thimble_session_load(ThimbleSession *s, ThimbleReadFn fn, void *arg, uint64_
     if (!s || !fn) return bad_argument(e, "session or fn");
     Err err = {0};
     Callback c = {.read = fn, .arg = arg};
-    return finish(th_snapshot_load(&s->session, call_read, &c, bytes, &err), &err, e);
+    return finish(th_snapshot_load(&s->session, call_read, &c, bytes, INT_MAX, &err), &err, e);
 }
 
 int thimble_session_save_file(ThimbleSession *s, const char *path, ThimbleError *e) {
@@ -331,6 +335,51 @@ int thimble_session_load_file(ThimbleSession *s, const char *path, ThimbleError 
     if (!s || !path) return bad_argument(e, "session or path");
     Err err = {0};
     return finish(th_snapshot_load_file(&s->session, path, &err), &err, e);
+}
+
+int thimble_store_open(ThimbleStore **out, ThimbleModel *m, const char *dir, uint64_t bytes, ThimbleError *e) {
+    if (!out) return bad_argument(e, "out");
+    *out = NULL;
+    if (!m || !dir) return bad_argument(e, "model or dir");
+    Err err = {0};
+    ThimbleStore *st = calloc(1, sizeof *st);
+    bool ok = st ? th_store_open(&st->store, &m->engine, dir, bytes ? bytes : 1024 * TH_MIB, &err)
+                 : th_fail(&err, THIMBLE_E_NOMEM, "no memory for a store");
+    if (ok)
+        *out = st;
+    else
+        free(st);
+    return finish(ok, &err, e);
+}
+
+void thimble_store_close(ThimbleStore *st) { free(st); }
+
+static bool of_one_model(const ThimbleStore *st, const ThimbleSession *s) {
+    return st && s && st->store.engine == s->session.engine;
+}
+
+int thimble_store_restore(ThimbleStore *st, ThimbleSession *s, const int32_t *tok, size_t n, size_t *kept,
+                          ThimbleError *e) {
+    if (!of_one_model(st, s) || (!tok && n)) return bad_argument(e, "store, a session of its model, or tok");
+    Err err = {0};
+    size_t ignored;
+    return finish(th_store_restore(&st->store, &s->session, tok, n, kept ? kept : &ignored, &err), &err, e);
+}
+
+int thimble_store_keep(ThimbleStore *st, ThimbleSession *s, bool *stored, ThimbleError *e) {
+    if (!of_one_model(st, s)) return bad_argument(e, "store, or a session of its model,");
+    Err err = {0};
+    bool ignored;
+    return finish(th_store_keep(&st->store, &s->session, stored ? stored : &ignored, &err), &err, e);
+}
+
+int thimble_store_match(ThimbleStore *st, ThimbleSession *s, const char *text, size_t len, int32_t *tok, size_t cap,
+                        size_t *n, size_t *text_bytes, ThimbleError *e) {
+    if (!of_one_model(st, s) || (!text && len) || (!tok && cap) || !n || !text_bytes)
+        return bad_argument(e, "store, a session of its model, text, tok, n or text_bytes");
+    Err err = {0};
+    return finish(th_store_match(&st->store, &s->session, (Str){text ? text : "", len}, tok, cap, n, text_bytes, &err),
+                  &err, e);
 }
 
 /* Two answers that are computed once; pthread_once keeps them safe without a lock of our own. */

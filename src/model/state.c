@@ -149,7 +149,7 @@ bool th_state_load_recurrent(SeqState *s, const void *from, int length) {
 
 uint64_t th_state_checkpoint_bytes(const Model *m) {
     uint64_t bytes = 0;
-    for (int il = 0; il < m->hp.n_layer; il++) bytes = sum(bytes, recurrent_bytes(m, il));
+    for (int il = 0; il < m->n_layers; il++) bytes = sum(bytes, recurrent_bytes(m, il));
     return bytes ? sum(bytes, th_align_up((uint64_t)m->hp.n_vocab * sizeof(float), 64)) : 0;
 }
 

@@ -2,6 +2,7 @@
  * and loading take no memory beyond what the plan gave the session. */
 #include "session/snapshot.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #define XXH_STATIC_LINKING_ONLY /* the state on the stack */
@@ -9,7 +10,7 @@
 
 #include "os/outfile.h"
 
-enum { SMALL_CHUNK = 4096, LARGE_CHUNK = 1 << 20, SAVED_CHECKPOINTS = 3, MOST_TOKEN_BYTES = 1024 };
+enum { SMALL_CHUNK = 4096, LARGE_CHUNK = 1 << 20, SAVED_CHECKPOINTS = 3 };
 static const char MAGIC[8] = {'T', 'H', 'M', 'B', 'S', 'E', 'S', 'S'};
 
 /* ---- what a snapshot is bound to ------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ static uint32_t choose_points(const Session *s, SnapshotPoint *points, const cha
 
 static void hash_text(const Session *s, SnapshotHeader *h) {
     const Engine *e = s->engine;
-    char bytes[MOST_TOKEN_BYTES];
+    char bytes[SNAPSHOT_TOKEN_BYTES];
     XXH3_state_t sum;
     XXH3_64bits_reset(&sum);
     for (int i = 0; e->has_vocab && i < s->length; i++) {
@@ -146,6 +147,12 @@ static bool describe(Session *s, SnapshotHeader *h, SnapshotPoint *points, const
     h->n_checkpoints = choose_points(s, points, memory);
     h->total_bytes = total_bytes(h, points);
     return true;
+}
+
+bool th_snapshot_describe(Session *s, SnapshotHeader *h, Err *err) {
+    SnapshotPoint points[SNAPSHOT_MOST_CHECKPOINTS];
+    const char *memory[SNAPSHOT_MOST_CHECKPOINTS];
+    return describe(s, h, points, memory, err);
 }
 
 bool th_snapshot_bytes(const Session *s, uint64_t *bytes, Err *err) {
@@ -339,13 +346,15 @@ static bool judge(Source *in, const SnapshotHeader *h, SnapshotPoint *points) {
 /* ---- loading --------------------------------------------------------------------------------------------------------
  */
 
-static bool fill_checkpoints(Session *s, Source *in, const SnapshotHeader *h, const SnapshotPoint *points) {
+static bool fill_checkpoints(Session *s, Source *in, const SnapshotHeader *h, const SnapshotPoint *points, int wanted) {
     for (uint32_t i = 0; i < h->n_checkpoints; i++) {
         bool has_logits = points[i].flags & POINT_LOGITS;
         int kinds = (int)points[i].flags & (CHECKPOINT_ALIGNED | CHECKPOINT_TURN);
-        char *to = th_checkpoints_place(&s->checkpoints, points[i].position, kinds, has_logits);
+        Checkpoints *c = &s->checkpoints;
+        int at = points[i].position;
+        char *to = at <= wanted ? th_checkpoints_place(c, at, kinds, has_logits) : NULL;
         /* Aligned to another step: then it counts as a turn. */
-        if (!to) to = th_checkpoints_place(&s->checkpoints, points[i].position, CHECKPOINT_TURN, has_logits);
+        if (!to && at <= wanted) to = th_checkpoints_place(c, at, CHECKPOINT_TURN, has_logits);
         if (!to && !skip(in, point_bytes(h, &points[i]))) return false;
         if (to && !take(in, to, (size_t)h->memory_bytes)) return false;
         if (to && has_logits && !take(in, to + s->checkpoints.logits_at, (size_t)logits_bytes(h))) return false;
@@ -353,7 +362,7 @@ static bool fill_checkpoints(Session *s, Source *in, const SnapshotHeader *h, co
     return true;
 }
 
-static bool fill(Session *s, Source *in, const SnapshotHeader *h, const SnapshotPoint *points) {
+static bool fill(Session *s, Source *in, const SnapshotHeader *h, const SnapshotPoint *points, int wanted) {
     rewound(in);
     if (!skip(in, th_snapshot_tokens_at(h)) || !take(in, (char *)s->tokens, (size_t)h->n_tokens * sizeof *s->tokens) ||
         (h->has_logits && !take(in, (char *)s->logits, (size_t)logits_bytes(h))) ||
@@ -361,7 +370,7 @@ static bool fill(Session *s, Source *in, const SnapshotHeader *h, const Snapshot
         return false;
     th_state_restored(&s->state, h->n_tokens);
     if (h->memory_bytes > 0 && !take(in, th_state_recurrent(&s->state), (size_t)h->memory_bytes)) return false;
-    return fill_checkpoints(s, in, h, points) && ends_well(in);
+    return fill_checkpoints(s, in, h, points, wanted) && ends_well(in);
 }
 
 static void make_empty(Session *s) {
@@ -371,7 +380,7 @@ static void make_empty(Session *s) {
     s->has_logits = s->has_pending = false;
 }
 
-bool th_snapshot_load(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, Err *err) {
+bool th_snapshot_load(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, int wanted, Err *err) {
     SnapshotHeader h;
     SnapshotPoint points[SNAPSHOT_MOST_CHECKPOINTS];
     _Alignas(16) char small[SMALL_CHUNK];
@@ -381,7 +390,7 @@ bool th_snapshot_load(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, 
     if (large > sizeof small) in.chunk = s->candidates, in.chunk_bytes = th_min_size(large, LARGE_CHUNK);
     if (!th_snapshot_header(s, fn, arg, bytes, &h, err) || !judge(&in, &h, points)) return false;
     make_empty(s);
-    if (!fill(s, &in, &h, points)) {
+    if (!fill(s, &in, &h, points, wanted)) {
         make_empty(s);
         return th_err_prefix(err, "the snapshot changed while it was read, the session is empty: ");
     }
@@ -413,7 +422,7 @@ bool th_snapshot_save_file(Session *s, const char *path, bool durable, Err *err)
 bool th_snapshot_load_file(Session *s, const char *path, Err *err) {
     File f;
     if (!th_file_open(&f, path, err)) return false;
-    bool ok = th_snapshot_load(s, read_from_file, &f, f.size, err) || th_err_prefix(err, "%s: ", path);
+    bool ok = th_snapshot_load(s, read_from_file, &f, f.size, INT_MAX, err) || th_err_prefix(err, "%s: ", path);
     th_file_close(&f);
     return ok;
 }

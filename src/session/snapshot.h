@@ -18,7 +18,7 @@
 #include "session/sampler.h"
 #include "session/session.h"
 
-enum { SNAPSHOT_VERSION = 1, SNAPSHOT_MOST_CHECKPOINTS = 8 };
+enum { SNAPSHOT_VERSION = 1, SNAPSHOT_MOST_CHECKPOINTS = 8, SNAPSHOT_TOKEN_BYTES = 1024 };
 
 typedef struct SnapshotHeader {
     char magic[8];
@@ -50,13 +50,16 @@ typedef bool (*SnapshotWriteFn)(void *arg, const void *data, size_t bytes, Err *
 /* What a snapshot of the session as it stands takes; E_STATE if there is nothing to save. */
 bool th_snapshot_bytes(const Session *s, uint64_t *bytes, Err *err);
 bool th_snapshot_save(Session *s, SnapshotWriteFn fn, void *arg, Err *err);
-bool th_snapshot_load(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, Err *err);
+/* Of its checkpoints those up to `wanted` (which gets a slot if there is one). */
+bool th_snapshot_load(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, int wanted, Err *err);
 /* durable: see th_outfile_commit. */
 bool th_snapshot_save_file(Session *s, const char *path, bool durable, Err *err);
 bool th_snapshot_load_file(Session *s, const char *path, Err *err);
 
-/* For the prefix store: the header of a snapshot, judged by itself and against the session's model; and its table and
- * tokens by pieces. The stream as a whole is not judged. */
+/* For the prefix store: the header that saving would write (with neither text nor checksum); the header of a snapshot,
+ * judged by itself and against the session's model; and its table and tokens by pieces. The stream as a whole is not
+ * judged. */
+bool th_snapshot_describe(Session *s, SnapshotHeader *h, Err *err);
 bool th_snapshot_header(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, SnapshotHeader *out, Err *err);
 static inline uint64_t th_snapshot_tokens_at(const SnapshotHeader *h) {
     return sizeof *h + h->n_checkpoints * sizeof(SnapshotPoint);
