@@ -5,6 +5,7 @@
 #include "cmd.h"
 
 #include "common/generate.h"
+#include "common/keep.h"
 #include "common/lines.h"
 #include "common/load.h"
 #include "common/prompt.h"
@@ -17,6 +18,7 @@ typedef struct Chat {
     Cli *cli;
     ThimbleModel *model;
     ThimbleSession *session;
+    Keep keep;
     Lines *lines;
     PromptForm form;
     Ids timeline;
@@ -38,8 +40,12 @@ static bool hear(Chat *c, const char *text, size_t n, int *code) {
     bool fine = before == 0 || prompt_close_answer(c->model, c->form, &c->timeline, &e);
     fine = fine && prompt_turn(c->cli, c->model, c->form, before == 0, text, n, &c->timeline, &e);
     if (fine && c->timeline.n == before) return false; /* nothing in it */
+    if (fine) keep_find(&c->keep, c->session, &c->timeline);
     fine = fine && thimble_session_sync(c->session, c->timeline.id, c->timeline.n, &e) == THIMBLE_OK;
-    if (fine) return true;
+    if (fine) {
+        keep_prompt(&c->keep, c->session);
+        return true;
+    }
     c->timeline.n = before;
     if (e.code == THIMBLE_E_CONTEXT_FULL)
         say_full(c);
@@ -62,7 +68,46 @@ static void reply(Chat *c, int *code) {
 }
 
 static void say_help(Chat *c) {
-    term_notice(&c->cli->term, "/reset forgets the talk, /exit (or the end of input) leaves, Ctrl-C ends an answer");
+    term_notice(&c->cli->term, "/reset forgets the talk, /save NAME and /load NAME keep it, /exit (or the end of input) "
+                               "leaves, Ctrl-C ends an answer");
+}
+
+/* What the last answer ended with has not been evaluated yet. */
+static bool save_talk(Chat *c, const char *path, ThimbleError *e) {
+    if (thimble_session_length(c->session) < c->timeline.n &&
+        thimble_session_sync(c->session, c->timeline.id, c->timeline.n, e) != THIMBLE_OK && signals_stop())
+        return false;
+    return thimble_session_save_file(c->session, path, e) == THIMBLE_OK;
+}
+
+static bool load_talk(Chat *c, const char *path, ThimbleError *e) {
+    if (thimble_session_load_file(c->session, path, e) != THIMBLE_OK) return false;
+    c->timeline.n = 0;
+    return ids_append(&c->timeline, thimble_session_tokens(c->session), thimble_session_length(c->session));
+}
+
+/* "/save NAME" and "/load NAME"; the talk goes on whatever becomes of it. n is the whole line's length. */
+static void save_or_load(Chat *c, bool save, const char *line, size_t n) {
+    Term *term = &c->cli->term;
+    char name[256] = "", path[4096];
+    ThimbleError e = {0};
+    const char *begin = line + 5 + strspn(line + 5, " \t");
+    size_t len = strcspn(begin, " \t\r");
+    if (len < sizeof name) memcpy(name, begin, len), name[len] = 0;
+    if (strlen(line) != n || begin[len + strspn(begin + len, " \t\r")] || !keep_is_name(name)) {
+        term_notice(term, "%.5s takes one NAME of letters, digits, '.', '_' and '-', at most 64 long", line);
+        return;
+    }
+    if (save && c->timeline.n == 0) {
+        term_notice(term, "there is nothing to save yet");
+        return;
+    }
+    if (!keep_path(c->cli, name, save, path, sizeof path)) return;
+    if (save ? save_talk(c, path, &e) : load_talk(c, path, &e))
+        term_notice(term, save ? "saved: %zu tokens as %s" : "loaded: %zu tokens from %s",
+                    thimble_session_length(c->session), path);
+    else
+        term_notice(term, "%s: %s", save ? "not saved" : "not loaded", e.message);
 }
 
 static Turn take_line(Chat *c, const Text *line, int *code) {
@@ -73,7 +118,13 @@ static Turn take_line(Chat *c, const Text *line, int *code) {
         say_help(c);
         return TURN_GO_ON;
     }
+    bool save = !strncmp(s, "/save", 5), load = !strncmp(s, "/load", 5);
+    if ((save || load) && strchr(" \t\r", s[5])) { /* the NUL, too */
+        save_or_load(c, save, s, line->n);
+        return TURN_GO_ON;
+    }
     if (!strcmp(s, "/reset")) {
+        keep_talk(&c->keep, c->session);
         c->timeline.n = 0;
         term_notice(&c->cli->term, "forgotten");
         return TURN_GO_ON;
@@ -123,6 +174,7 @@ static int start(Chat *c) {
     if (code != EXIT_DONE) return code;
     c->lines = lines_open("> ");
     if (!c->lines) return EXIT_FAILED;
+    keep_open(&c->keep, cli, c->model);
     c->form = prompt_form(cli, c->model, true);
     prompt_say_form(cli, c->model, c->form);
     sampler_from_options(&cli->opt, &c->sampler);
@@ -136,12 +188,14 @@ int cmd_chat(Cli *cli) {
     int code = start(&c);
     if (code == EXIT_DONE) {
         code = talk(&c);
+        keep_talk(&c.keep, c.session);
         report_make(&report, c.session, c.generated);
         report.has_seed = c.sampler.temperature > 0;
         report.seed = c.sampler.seed;
         if (c.generated) report_closing_line(cli, &report);
     }
     lines_close(c.lines);
+    keep_close(&c.keep);
     thimble_session_close(c.session);
     thimble_model_close(c.model);
     ids_free(&c.timeline);

@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include "common/generate.h"
+#include "common/keep.h"
 #include "common/load.h"
 #include "common/prompt.h"
 #include "common/report.h"
@@ -19,6 +20,7 @@ typedef struct Run {
     int predict;
     ThimbleModel *model;
     ThimbleSession *session;
+    Keep keep;
     Answer answer;
 } Run;
 
@@ -98,10 +100,12 @@ static int answer(Run *r) {
     ThimbleSampler sampler;
     Report report;
     sampler_from_options(&cli->opt, &sampler);
+    keep_find(&r->keep, r->session, &r->prompt);
     if (thimble_session_sync(r->session, r->prompt.id, r->prompt.n, &r->answer.error) != THIMBLE_OK) {
         bool stopped = r->answer.error.code == THIMBLE_E_CANCELLED && signals_stop();
         r->answer.finish = stopped ? FINISH_STOPPED_BY_USER : FINISH_ERROR;
     } else {
+        keep_prompt(&r->keep, r->session);
         generate(cli, r->model, r->session, &sampler, r->predict, !cli->opt.json, &r->answer);
     }
     report_make(&report, r->session, r->answer.ids.n);
@@ -123,7 +127,11 @@ int cmd_run(Cli *cli) {
     if (cli->opt.n_args < 1) return usage_error(cli, "run needs a MODEL");
     int code = prompt_read(cli, &r.text);
     if (code == EXIT_DONE) code = prepare(&r);
-    if (code == EXIT_DONE) code = answer(&r);
+    if (code == EXIT_DONE) {
+        keep_open(&r.keep, cli, r.model);
+        code = answer(&r);
+    }
+    keep_close(&r.keep);
     thimble_session_close(r.session);
     thimble_model_close(r.model);
     answer_free(&r.answer);

@@ -40,13 +40,13 @@ typedef struct TextList {
 } TextList;
 
 typedef struct Options {
-    uint64_t ram, seed; /* ram 0: auto */
+    uint64_t ram, seed, cache_size; /* 0: auto */
     int ctx, threads, batch, predict, slots, checkpoints, experts, top_k, repeat_last_n, top, repetitions;
     int draft, draft_max;
     int home, lookahead, evict, cache_type, special, bos, color, output; /* choices, by position in the table's list */
     double temp, top_p, min_p, repeat_penalty, route_bias;
     bool raw, json, quiet, verbose, cold, help, ignore_eog;
-    const char *prompt, *file, *system, *tokens, *isa, *log_file, *check;
+    const char *prompt, *file, *system, *tokens, *isa, *log_file, *check, *cache_dir;
     IntList n_prompt, n_gen;
     TextList stop;
 

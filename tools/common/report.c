@@ -49,6 +49,7 @@ void report_closing_line(Cli *cli, const Report *r) {
     Text line = {0};
     char a[32], b[32];
     add(&line, "%llu + %llu tokens", (unsigned long long)t->prompt_tokens, (unsigned long long)r->generated);
+    if (t->cached_tokens) add(&line, "%llu cached", (unsigned long long)t->cached_tokens);
     if (r->prefill_tps > 0) add(&line, "prefill %.4g tok/s", r->prefill_tps);
     if (r->decode_tps > 0) add(&line, "decode %.4g tok/s", r->decode_tps);
     if (t->first_token_s > 0) add(&line, "first token %.2f s", t->first_token_s);
@@ -142,6 +143,7 @@ void report_json(Json *j, const Report *r) {
     const ThimbleStats *t = &r->stats;
     jout_open(j, '{');
     jout_put_size(j, "prompt_tokens", t->prompt_tokens);
+    jout_put_size(j, "cached_tokens", t->cached_tokens);
     jout_put_size(j, "generated_tokens", r->generated);
     jout_put_real(j, "prefill_tps", r->prefill_tps);
     jout_put_real(j, "decode_tps", r->decode_tps);
