@@ -45,6 +45,9 @@ typedef struct VecKernel {
     /* x = exp(x - max), returns the sum in fixed order; -INFINITY gives exactly 0 */
     float (*exp_sub)(float *x, float max, int n);
     float (*max)(const float *x, int n);
+    /* y[r] = row r of w [rows][n] . x for routers: no fused operations. 16 partial sums over columns i mod 16, then
+     * lanes l, l + 4, l + 8, l + 12 as (a + b) + (c + d), and those four likewise */
+    void (*plain_dots)(float *y, const float *w, int rows, const float *x, int n);
     const char *origin;
 } VecKernel;
 

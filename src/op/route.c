@@ -1,58 +1,43 @@
 /* route.c: which experts a token uses, and with what weight (architectures specification, section 5.3).
  *
- * A different expert is a different answer, so this is plain binary32 in one stated order on every machine: 16 partial
- * sums over columns i mod 16, added pairwise at the end, no fused multiply-add. */
+ * A different expert is a different answer, so this is plain binary32 in one stated order on every machine
+ * (plain_dots of kernel.h), without fused multiply-add. */
 #include <math.h>
 
 #include "op/op.h"
 
-enum { LANES = 16 };
-typedef float Lane __attribute__((vector_size(16)));
-
-static Lane load4(const float *p) {
-    Lane v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static float plain_dot(const float *a, const float *b, int n) {
-    Lane s[4] = {{0}, {0}, {0}, {0}};
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int v = 0; v < 4; v++) s[v] += load4(a + i + 4 * v) * load4(b + i + 4 * v);
-    float tail[LANES] = {0};
-    for (int c = 0; i < n; i++, c++) tail[c] = a[i] * b[i];
-    for (int v = 0; v < 4; v++) s[v] += load4(tail + 4 * v);
-    Lane sum = (s[0] + s[1]) + (s[2] + s[3]);
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
 typedef struct Router {
+    const Kernels *k;
     float *logits;
     const float *router, *bias, *x;
-    int X, E, groups;
+    int X, E, T, blocks;
 } Router;
 
-enum { EXPERTS_PER_ITEM = 16 };
+/* A few rows of the router stay in cache while a block of tokens passes by. */
+enum { EXPERTS_PER_ITEM = 8, TOKENS_PER_ITEM = 32 };
 
 static void route_items(void *arg, int worker, int begin, int end) {
     (void)worker;
     const Router *r = arg;
+    size_t X = (size_t)r->X, E = (size_t)r->E;
     for (int i = begin; i < end; i++) {
-        int t = i / r->groups, e = i % r->groups * EXPERTS_PER_ITEM;
-        for (int last = th_min_int(e + EXPERTS_PER_ITEM, r->X); e < last; e++) {
-            float z = plain_dot(r->router + (size_t)e * (size_t)r->E, r->x + (size_t)t * (size_t)r->E, r->E);
-            r->logits[(size_t)t * (size_t)r->X + (size_t)e] = r->bias ? z + r->bias[e] : z;
+        int e = i / r->blocks * EXPERTS_PER_ITEM, t = i % r->blocks * TOKENS_PER_ITEM;
+        int n = th_min_int(EXPERTS_PER_ITEM, r->X - e), last = th_min_int(t + TOKENS_PER_ITEM, r->T);
+        for (; t < last; t++) {
+            float *z = r->logits + (size_t)t * X + (size_t)e;
+            r->k->vec.plain_dots(z, r->router + (size_t)e * E, n, r->x + (size_t)t * E, r->E);
+            for (int j = 0; r->bias && j < n; j++) z[j] += r->bias[e + j];
         }
     }
 }
 
 void th_route_logits(Pass *p, float *logits, const float *router, const float *bias, const float *x, int X, int E,
                      int T) {
-    Router r = {logits, router, bias, x, X, E, (X + EXPERTS_PER_ITEM - 1) / EXPERTS_PER_ITEM};
+    Router r = {p->k, logits, router, bias, x, X, E, T, (T + TOKENS_PER_ITEM - 1) / TOKENS_PER_ITEM};
     p->moved += (uint64_t)X * (uint64_t)E * sizeof(float);
-    if (r.groups * T <= 2) route_items(&r, 0, 0, r.groups * T);
-    else th_pool_run(p->pool, route_items, &r, r.groups * T);
+    int n = (X + EXPERTS_PER_ITEM - 1) / EXPERTS_PER_ITEM * r.blocks;
+    if (n == 1) route_items(&r, 0, 0, n);
+    else th_pool_run(p->pool, route_items, &r, n);
 }
 
 static void gate(const RouteSpec *r, const float *z, float *prob) {

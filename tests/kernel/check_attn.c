@@ -1,5 +1,6 @@
-/* check_attn.c: attention's products of every instruction set against the C kernels: equal bits for odd head sizes,
- * query and row counts, with nothing read or written beyond what the contract names. --bench: GMAC/s. */
+/* check_attn.c: attention's products and the router's of every instruction set against the C kernels: equal bits for
+ * odd head sizes, query and row counts, with nothing read or written beyond what the contract names. --bench: GMAC/s.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 #include "base/rng.h"
 #include "kernel/check.h"
 
-enum { MOST_Q = 19, S_STRIDE = 40, N_FUNCTIONS = 4 };
-static const char *const names[N_FUNCTIONS] = {"turn_f16", "turn_f32", "scores", "weigh"};
+enum { MOST_Q = 19, S_STRIDE = 40, N_FUNCTIONS = 5 };
+static const char *const names[N_FUNCTIONS] = {"turn_f16", "turn_f32", "scores", "weigh", "plain_dots"};
 
 typedef struct Case {
     int n, n_q, rows;
@@ -40,7 +41,8 @@ static bool same_floats(const float *a, const float *b, size_t n) {
 }
 
 /* Runs one function of a table on inputs that depend on the case alone; the output is a Guarded of *n_out floats. */
-static Guarded run(const AttnKernel *k, int function, Case c, bool at_end, size_t *n_out) {
+static Guarded run(const Kernels *table, int function, Case c, bool at_end, size_t *n_out) {
+    const AttnKernel *k = &table->attn;
     size_t n = (size_t)c.n, rows = (size_t)c.rows, n_q = (size_t)c.n_q;
     Guarded in = {0}, other = {0}, out;
     switch (function) {
@@ -57,6 +59,12 @@ static Guarded run(const AttnKernel *k, int function, Case c, bool at_end, size_
         out = random_floats(&c, *n_out = (n_q - 1) * S_STRIDE + ATTN_CHUNK, at_end);
         k->scores(out.data, S_STRIDE, in.data, c.n_q, other.data, c.n);
         break;
+    case 4:
+        in = random_floats(&c, n_q * n, at_end);
+        other = random_floats(&c, n, at_end);
+        out = guarded_alloc((*n_out = n_q) * sizeof(float), at_end);
+        table->vec.plain_dots(out.data, in.data, c.n_q, other.data, c.n);
+        break;
     default:
         in = random_floats(&c, (n_q - 1) * S_STRIDE + rows, at_end);
         other = random_floats(&c, rows * n, at_end);
@@ -68,11 +76,11 @@ static Guarded run(const AttnKernel *k, int function, Case c, bool at_end, size_
     return out;
 }
 
-static bool check_case(const AttnKernel *want, const AttnKernel *got, int function, const Case *c) {
+static bool check_case(const Kernels *want, const Kernels *got, int function, const Case *c) {
     bool good = true;
     for (int at_end = 0; at_end < 2; at_end++) {
         size_t n_want, n_got;
-        check_now("%s of %s, n %d, queries %d, rows %d", names[function], got->origin, c->n, c->n_q, c->rows);
+        check_now("%s of %s, n %d, queries %d, rows %d", names[function], got->attn.origin, c->n, c->n_q, c->rows);
         Guarded a = run(want, function, *c, at_end != 0, &n_want), b = run(got, function, *c, at_end != 0, &n_got);
         good &= n_want == n_got && same_floats(a.data, b.data, n_want);
         guarded_free(&a);
@@ -81,7 +89,7 @@ static bool check_case(const AttnKernel *want, const AttnKernel *got, int functi
     return good;
 }
 
-static void check_table(const AttnKernel *want, const AttnKernel *got, const char *isa, Tap *tap) {
+static void check_table(const Kernels *want, const Kernels *got, const char *isa, Tap *tap) {
     static const int sizes[] = {1, 2, 8, 12, 16, 20, 31, 32, 64, 72, 80, 96, 100, 128, 192, 256};
     static const int rows[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 32};
     for (int f = 0; f < N_FUNCTIONS; f++) {
@@ -92,7 +100,7 @@ static void check_table(const AttnKernel *want, const AttnKernel *got, const cha
                 th_rng_seed(c.rng, (uint64_t)(i * 100 + (size_t)j));
                 good &= check_case(want, got, f, &c);
             }
-        tap_result(tap, good, "%s, %s: %s", names[f], isa, got->origin);
+        tap_result(tap, good, "%s, %s: %s", names[f], isa, got->attn.origin);
     }
 }
 
@@ -153,7 +161,7 @@ int main(int argc, char **argv) {
         Kernels k;
         th_kernels_init(&k, isas[i].mask);
         if (measure) bench(&k.attn);
-        else check_table(&c.attn, &k.attn, isas[i].name, &tap);
+        else check_table(&c, &k, isas[i].name, &tap);
     }
     if (measure) return 0;
     printf("1..%d\n", tap.n);

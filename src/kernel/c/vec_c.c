@@ -80,6 +80,28 @@ static float max_f32(const float *x, int n) {
     return m;
 }
 
+typedef float Lane __attribute__((vector_size(16)));
+
+static Lane load4(const float *p) {
+    Lane v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static void plain_dots(float *y, const float *w, int rows, const float *x, int n) {
+    for (int r = 0; r < rows; r++, w += n) {
+        Lane s[4] = {{0}, {0}, {0}, {0}};
+        int i = 0;
+        for (; i + 16 <= n; i += 16)
+            for (int v = 0; v < 4; v++) s[v] += load4(w + i + 4 * v) * load4(x + i + 4 * v);
+        float tail[16] = {0};
+        for (int c = 0; i < n; i++, c++) tail[c] = w[i] * x[i];
+        for (int v = 0; v < 4; v++) s[v] += load4(tail + 4 * v);
+        Lane sum = (s[0] + s[1]) + (s[2] + s[3]);
+        y[r] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+}
+
 const VecKernel th_vec_c = {
     .dot_f32 = dot_f32,
     .dot_f16 = dot_f16,
@@ -93,6 +115,7 @@ const VecKernel th_vec_c = {
     .gelu_mul = gelu_mul,
     .rms_norm = rms_norm,
     .exp_sub = exp_sub,
+    .plain_dots = plain_dots,
     .max = max_f32,
     .origin = "vec_c",
 };

@@ -151,6 +151,36 @@ static float max_f32(const float *x, int n) {
     return largest;
 }
 
+/* Lanes 0..7 in lo, 8..15 in hi. */
+static float plain_sum(__m256 lo, __m256 hi) {
+    __m128 sum = _mm_add_ps(_mm_add_ps(_mm256_castps256_ps128(lo), _mm256_extractf128_ps(lo, 1)),
+                            _mm_add_ps(_mm256_castps256_ps128(hi), _mm256_extractf128_ps(hi, 1)));
+    float lane[4];
+    _mm_storeu_ps(lane, sum);
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+static void plain_dots(float *y, const float *w, int rows, const float *x, int n) {
+    for (int r = 0; r < rows; r += 2) {
+        const float *w0 = w + (size_t)r * (size_t)n, *w1 = r + 1 < rows ? w0 + n : w0;
+        __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
+        int i = 0;
+        for (; i + 16 <= n; i += 16) {
+            __m256 lo = _mm256_loadu_ps(x + i), hi = _mm256_loadu_ps(x + i + 8);
+            a = _mm256_add_ps(a, _mm256_mul_ps(_mm256_loadu_ps(w0 + i), lo));
+            b = _mm256_add_ps(b, _mm256_mul_ps(_mm256_loadu_ps(w0 + i + 8), hi));
+            c = _mm256_add_ps(c, _mm256_mul_ps(_mm256_loadu_ps(w1 + i), lo));
+            d = _mm256_add_ps(d, _mm256_mul_ps(_mm256_loadu_ps(w1 + i + 8), hi));
+        }
+        float first[16] = {0}, second[16] = {0};
+        for (int k = 0; i < n; i++, k++) first[k] = w0[i] * x[i], second[k] = w1[i] * x[i];
+        y[r] = plain_sum(_mm256_add_ps(a, _mm256_loadu_ps(first)), _mm256_add_ps(b, _mm256_loadu_ps(first + 8)));
+        if (r + 1 < rows)
+            y[r + 1] =
+                plain_sum(_mm256_add_ps(c, _mm256_loadu_ps(second)), _mm256_add_ps(d, _mm256_loadu_ps(second + 8)));
+    }
+}
+
 const VecKernel th_vec_avx2 = {
     .dot_f32 = dot_f32,
     .dot_f16 = dot_f16,
@@ -164,6 +194,7 @@ const VecKernel th_vec_avx2 = {
     .gelu_mul = gelu_mul,
     .rms_norm = rms_norm,
     .exp_sub = exp_sub,
+    .plain_dots = plain_dots,
     .max = max_f32,
     .origin = "vec_avx2",
 };

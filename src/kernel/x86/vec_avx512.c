@@ -149,6 +149,44 @@ static float max_f32(const float *x, int n) {
     return largest;
 }
 
+static float plain_sum(__m512 a) {
+    __m128 sum = _mm_add_ps(_mm_add_ps(_mm512_castps512_ps128(a), _mm512_extractf32x4_ps(a, 1)),
+                            _mm_add_ps(_mm512_extractf32x4_ps(a, 2), _mm512_extractf32x4_ps(a, 3)));
+    float lane[4];
+    _mm_storeu_ps(lane, sum);
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+static void plain_dots(float *y, const float *w, int rows, const float *x, int n) {
+    int r = 0, whole = n & ~15;
+    for (; r + 4 <= rows; r += 4) {
+        const float *w0 = w + (size_t)r * (size_t)n, *w1 = w0 + n, *w2 = w1 + n, *w3 = w2 + n;
+        __m512 a = _mm512_setzero_ps(), b = a, c = a, d = a;
+        for (int i = 0; i < n; i += 16) {
+            __mmask16 k = first_lanes(n - i);
+            __m512 v = i < whole ? _mm512_loadu_ps(x + i) : _mm512_maskz_loadu_ps(k, x + i);
+            a = _mm512_add_ps(a,
+                              _mm512_mul_ps(i < whole ? _mm512_loadu_ps(w0 + i) : _mm512_maskz_loadu_ps(k, w0 + i), v));
+            b = _mm512_add_ps(b,
+                              _mm512_mul_ps(i < whole ? _mm512_loadu_ps(w1 + i) : _mm512_maskz_loadu_ps(k, w1 + i), v));
+            c = _mm512_add_ps(c,
+                              _mm512_mul_ps(i < whole ? _mm512_loadu_ps(w2 + i) : _mm512_maskz_loadu_ps(k, w2 + i), v));
+            d = _mm512_add_ps(d,
+                              _mm512_mul_ps(i < whole ? _mm512_loadu_ps(w3 + i) : _mm512_maskz_loadu_ps(k, w3 + i), v));
+        }
+        y[r] = plain_sum(a), y[r + 1] = plain_sum(b), y[r + 2] = plain_sum(c), y[r + 3] = plain_sum(d);
+    }
+    for (; r < rows; r++) {
+        const float *row = w + (size_t)r * (size_t)n;
+        __m512 a = _mm512_setzero_ps();
+        for (int i = 0; i < n; i += 16) {
+            __mmask16 k = first_lanes(n - i);
+            a = _mm512_add_ps(a, _mm512_mul_ps(_mm512_maskz_loadu_ps(k, row + i), _mm512_maskz_loadu_ps(k, x + i)));
+        }
+        y[r] = plain_sum(a);
+    }
+}
+
 const VecKernel th_vec_avx512 = {
     .dot_f32 = dot_f32,
     .dot_f16 = dot_f16,
@@ -162,6 +200,7 @@ const VecKernel th_vec_avx512 = {
     .gelu_mul = gelu_mul,
     .rms_norm = rms_norm,
     .exp_sub = exp_sub,
+    .plain_dots = plain_dots,
     .max = max_f32,
     .origin = "vec_avx512",
 };
