@@ -159,7 +159,7 @@ typedef struct ThimbleModelInfo {
 } ThimbleModelInfo;
 THIMBLE_API const ThimbleModelInfo *thimble_model_info(const ThimbleModel *m);
 
-/* ---- text and tokens -------------------------------------------------------------------------------------------- */
+/* ---- text and tokens ------------------------------------------------------------------------------------------ */
 
 enum {
     THIMBLE_TOK_SPECIAL = 1, /* texts of control tokens become those tokens (never use it on untrusted text)  */
@@ -190,7 +190,7 @@ typedef struct ThimbleDetok {
 THIMBLE_API size_t thimble_detok_push(const ThimbleModel *m, ThimbleDetok *d, int32_t tok, char *out, size_t cap);
 THIMBLE_API size_t thimble_detok_end(ThimbleDetok *d, char *out, size_t cap); /* flushes what is held as U+FFFD */
 
-/* ---- sessions --------------------------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------------------------- */
 
 typedef struct ThimbleSessionOptions {
     size_t struct_size;

@@ -49,13 +49,15 @@ static inline bool th_state_intact(const SeqState *s) {
 /* A pass over T rows from length on is about to write. */
 void th_state_begin(SeqState *s, int T);
 
-/* ---- for blocks with a recurrent memory ------------------------------------------------------------------------- */
+/* ---- for blocks with a recurrent memory ----------------------------------------------------------------------------
+ */
 
 /* The pass's rows as runs of one sequence each, with the memory of layer `layer`; runs come from scratch. */
 ScanRun *th_state_runs(Pass *p, int layer, int *n);
 static inline size_t th_state_runs_scratch(int T) { return th_scratch_size((size_t)T * sizeof(ScanRun)); }
 
-/* ---- checkpoints: the recurrent memory after length tokens as one piece of slot_bytes --------------------------- */
+/* ---- checkpoints: the recurrent memory after length tokens as one piece of slot_bytes -------------------------------
+ */
 
 /* Bytes of one checkpoint: the memory and the logits after the last token; 0 if no layer is recurrent. */
 uint64_t th_state_checkpoint_bytes(const Model *m);
@@ -67,7 +69,8 @@ void th_state_save_recurrent(const SeqState *s, void *to);
 bool th_state_load_recurrent(SeqState *s, const void *from, int length);
 bool th_state_can_load(const SeqState *s, int length); /* would it? */
 
-/* ---- snapshots -------------------------------------------------------------------------------------------------- */
+/* ---- snapshots ------------------------------------------------------------------------------------------------------
+ */
 
 /* The rows of all caches that a sequence of `length` tokens needs, layer by layer and by ascending position, as pieces
  * of memory: the same bytes in the same order whatever context and batch the sequence was made for. Stops when fn says

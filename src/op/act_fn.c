@@ -111,3 +111,22 @@ void th_softcap(Pass *p, float *y, float cap, size_t n) {
     Elements e = {.y = y, .n = n, .a = cap};
     run_pieces(p, softcap_pieces, &e, 1);
 }
+
+typedef struct Copy {
+    float *to;
+    const float *from;
+    size_t n, from_stride;
+} Copy;
+
+static void copy_some(void *arg, int worker, int begin, int end) {
+    (void)worker;
+    const Copy *c = arg;
+    for (int r = begin; r < end; r++)
+        memcpy(c->to + (size_t)r * c->n, c->from + (size_t)r * c->from_stride, c->n * sizeof *c->to);
+}
+
+void th_copy_rows(Pass *p, float *to, const float *from, int n, size_t from_stride, int rows) {
+    Copy c = {to, from, (size_t)n, from_stride};
+    if (c.n * (size_t)rows <= 4 * (size_t)PIECE) copy_some(&c, 0, 0, rows);
+    else th_pool_run(p->pool, copy_some, &c, rows);
+}

@@ -133,6 +133,8 @@ void th_act_mul(Pass *p, int act_fn, float *gate, const float *up, int n, size_t
 void th_silu_mul_limited(Pass *p, float *gate, const float *up, float limit, int n, size_t stride, int T);
 void th_add(Pass *p, float *y, const float *x, size_t n); /* y += x */
 void th_scale(Pass *p, float *y, float a, size_t n);      /* y *= a */
+/* to [rows][n] from rows that begin from_stride floats apart. */
+void th_copy_rows(Pass *p, float *to, const float *from, int n, size_t from_stride, int rows);
 void th_softcap(Pass *p, float *y, float cap, size_t n);  /* y = cap * tanh(y / cap) */
 
 /* ---- rope.c ----------------------------------------------------------------------------------------------------- */

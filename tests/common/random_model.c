@@ -220,6 +220,15 @@ static void experts(Making *k, int il) {
         matrix(k, il, "ffn_up_shexp.weight", m->dim, m->shared_ff);
         matrix(k, il, "ffn_down_shexp.weight", m->shared_ff, m->dim);
     }
+    if (m->separate_experts) {
+        static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
+        for (int i = 0; i < 3 * m->experts; i++) {
+            char name[48];
+            snprintf(name, sizeof name, "%s.%d.weight", names[i % 3], i / 3);
+            tensor(k, in_layer(il, name), m->expert_type, i % 3 == 2 ? F : E, i % 3 == 2 ? E : F, 1, 0);
+        }
+        return;
+    }
     if (m->fused_gate_up) {
         tensor(k, in_layer(il, "ffn_gate_up_exps.weight"), m->expert_type, E, 2 * F, X, 0);
     } else {

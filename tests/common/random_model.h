@@ -39,7 +39,7 @@ typedef struct RandomModel {
     int mtp;             /* blocks behind the trunk, which must not run: their tensors are there, full of nonsense */
     uint32_t type;       /* of dense matrices: TYPE_F32, F16, Q8_0, MXFP4 or Q4_K */
     uint32_t expert_type, down_type;
-    bool tied, fused_qkv, fused_gate_up, qk_norm, qk_norm_whole, biases, post_norms;
+    bool tied, fused_qkv, fused_gate_up, separate_experts, qk_norm, qk_norm_whole, biases, post_norms;
     const char *omit; /* full name of a tensor that is left out    */
     const char *bend; /* ... of one that gets a column block too many */
     uint64_t seed;

@@ -24,6 +24,7 @@ MODELS = {
     "gemma3": dict(L=3, Hk=1, D=16, R=16, qk=True, tied=True, post=True, window=4, pattern=3, base=1e6, linear=8.0, softcap=7.0),
     "bailingmoe2": dict(L=3, R=4, qk=True, fused_qkv=True, X=8, K=2, Fe=16, Fs=16, G=4, Gu=2, norm=True, scale=2.5, lead=1,
                         gate_bias=True),
+    "mixtral_separate": dict(arch="llama", rope="norm", X=4, K=2, Fe=24, F=24, norm=True, separate=True),
 }
 
 
@@ -145,6 +146,12 @@ def write_model(m, w, path):
         out.put(f"{a}.rope.scaling.factor", m["yarn"][0])
         out.put(f"{a}.rope.scaling.original_context_length", m["yarn"][1])
     out.tensors = list(w.items())
+    if m.get("separate"):  # a tensor for each expert, as the first files of Mixtral had
+        out.tensors = []
+        for tensor, array in w.items():
+            stacked = tensor.endswith("_exps.weight")
+            names = [tensor.replace("_exps.", f".{e}.") for e in range(m["X"])] if stacked else [tensor]
+            out.tensors += zip(names, array if stacked else [array])
     out.save(path)
 
 

@@ -436,6 +436,19 @@ static void recurrent_layers_with_experts(void **state) {
     free(s.reference);
 }
 
+/* A tensor for each expert, as the first Mixtral files had: dense matrices to the store. */
+static void separate_experts(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "llama", m.experts = 6, m.experts_used = 2, m.expert_ff = 96, m.separate_experts = true, m.vocab = 100;
+    m.expert_type = TYPE_Q8_0;
+    Subject s = {0};
+    write_subject(&s, &m, "separate.gguf", 40);
+    compare_settings(&s, dense_settings, 8);
+    arrive_otherwise(&s);
+    free(s.reference);
+}
+
 /* A quantised cache rounds more, but as much for every split. */
 static void quantised_cache(void **state) {
     (void)state;
@@ -466,7 +479,8 @@ int main(void) {
         cmocka_unit_test(mamba2_layers),
         cmocka_unit_test(short_convolutions),
         cmocka_unit_test(sinks_and_windows),
-        cmocka_unit_test(paged_experts),        cmocka_unit_test(grouped_experts), cmocka_unit_test(quantised_cache),
+        cmocka_unit_test(paged_experts),        cmocka_unit_test(grouped_experts), cmocka_unit_test(separate_experts),
+        cmocka_unit_test(quantised_cache),
         cmocka_unit_test(latent_attention),     cmocka_unit_test(latent_attention_of_old_files),
         cmocka_unit_test(delta_attention_of_keys),
     };

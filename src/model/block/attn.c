@@ -117,11 +117,6 @@ static uint64_t attn_scratch(const void *priv, const Layer *l, const PassSize *s
     return bytes + th_max_size(project, th_max_size(attend, output));
 }
 
-static void split_rows(float *to, const float *from, int n, int stride, int T) {
-    for (int t = 0; t < T; t++)
-        memcpy(to + (size_t)t * (size_t)n, from + (size_t)t * (size_t)stride, (size_t)n * sizeof *to);
-}
-
 static bool project(Pass *p, const Attn *a, float *q, float *k, float *v, const float *x) {
     int T = p->T, all = a->q_rows + a->k_rows + a->v_rows;
     if (!a->qkv.w)
@@ -130,18 +125,17 @@ static bool project(Pass *p, const Attn *a, float *q, float *k, float *v, const 
     float *fused = th_scratch_f32(p, (size_t)T * (size_t)all);
     bool ok = th_linear(p, fused, &a->qkv, x, T);
     if (ok) {
-        split_rows(q, fused, a->q_rows, all, T);
-        split_rows(k, fused + a->q_rows, a->k_rows, all, T);
-        split_rows(v, fused + a->q_rows + a->k_rows, a->v_rows, all, T);
+        th_copy_rows(p, q, fused, a->q_rows, (size_t)all, T);
+        th_copy_rows(p, k, fused + a->q_rows, a->k_rows, (size_t)all, T);
+        th_copy_rows(p, v, fused + a->q_rows + a->k_rows, a->v_rows, (size_t)all, T);
     }
     th_scratch_reset(p, mark);
     return ok;
 }
 
 /* both [T][H][query D, gate D] -> q [T][H][D]. */
-static void take_queries(const Attn *a, float *q, const float *both, int T) {
-    size_t D = (size_t)a->spec.D, heads = (size_t)T * (size_t)a->spec.H;
-    for (size_t h = 0; h < heads; h++) memcpy(q + h * D, both + 2 * h * D, D * sizeof *q);
+static void take_queries(Pass *p, const Attn *a, float *q, const float *both) {
+    th_copy_rows(p, q, both, a->spec.D, 2 * (size_t)a->spec.D, p->T * a->spec.H);
 }
 
 static void norm_and_rotate(Pass *p, const Attn *a, const Layer *l, float *q, float *k) {
@@ -172,7 +166,7 @@ static bool attn_forward(Pass *p, const void *priv, const Layer *l, float *y, co
     for (int t = 0; t < p->T; t++) cache[t] = cache_of(&spec, p->rows[t].seq, l->index);
     bool ok = project(p, a, both ? both : q, k, v, x);
     if (ok) {
-        if (both) take_queries(a, q, both, p->T);
+        if (both) take_queries(p, a, q, both);
         norm_and_rotate(p, a, l, q, k);
         th_attend_store(p, &spec, cache, k, v);
         th_attend(p, &spec, cache, o, q);

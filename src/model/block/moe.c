@@ -7,6 +7,7 @@
  * the rows are summed afterwards. Many rows (prefill): expert by expert, ascending, each pinned once per pass for all
  * its tokens, with a bounded window of wanted ones ahead; outputs enter the sums at once, which is the same order. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "model/block.h"
@@ -18,6 +19,7 @@ typedef struct Moe {
     const Weight *bundle;             /* {gate, up, down} or {gate_up, down} */
     const Weight *member[MAX_BUNDLE], *scale[MAX_BUNDLE], *bias[MAX_BUNDLE];
     int n_members;                    /* the last one is down */
+    Linear *separate;                 /* [X][3] instead of a bundle: very old files have a tensor for each expert */
     Linear shared_gate, shared_up, shared_down;
     const Weight *shared_inp, *shared_inp_scale;
     RouteSpec spec;                   /* bias and K are filled per pass */
@@ -34,7 +36,20 @@ static bool bind_member(Moe *m, Binder *b, const char *name, int64_t cols, int64
            th_bind_vector(b, name, ".bias", rows, X, WEIGHT_OPTIONAL, &m->bias[i]);
 }
 
+static bool bind_separate(Moe *m, Binder *b) {
+    static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
+    m->separate = th_bind_record(b, (size_t)m->spec.X * 3 * sizeof *m->separate);
+    for (int i = 0; m->separate && i < 3 * m->spec.X; i++) {
+        char name[32];
+        bool is_down = i % 3 == 2;
+        snprintf(name, sizeof name, "%s.%d", names[i % 3], i / 3);
+        if (!th_bind_linear(b, name, is_down ? m->Fe : m->E, is_down ? m->E : m->Fe, 0, &m->separate[i])) return false;
+    }
+    return m->separate != NULL;
+}
+
 static bool bind_experts(Moe *m, Binder *b) {
+    if (th_bind_has(b, "ffn_gate.0")) return bind_separate(m, b);
     bool ok = th_bind_has(b, "ffn_gate_up_exps")
                   ? bind_member(m, b, "ffn_gate_up_exps", m->E, 2 * (int64_t)m->Fe)
                   : bind_member(m, b, "ffn_gate_exps", m->E, m->Fe) && bind_member(m, b, "ffn_up_exps", m->E, m->Fe);
@@ -152,7 +167,7 @@ static void route(Pass *p, const Moe *m, Routing *r, const float *x) {
     j.changed = th_scratch_take(p, (size_t)threads * sizeof *j.changed);
     memset(j.changed, 0, (size_t)threads * sizeof *j.changed);
     bool *resident = th_scratch_take(p, (size_t)X);
-    if (p->route_bias != 0) {
+    if (p->route_bias != 0 && m->bundle) {
         for (int e = 0; e < X; e++) resident[e] = th_weights_ready(p->ws, m->bundle, e);
         j.resident = resident;
     }
@@ -164,6 +179,11 @@ static void route(Pass *p, const Moe *m, Routing *r, const float *x) {
     }
     group_pairs(r, m, T, th_scratch_take(p, ((size_t)X + 1) * sizeof(int)));
     th_scratch_reset(p, mark);
+}
+
+/* How many experts may be pinned or wanted at once. */
+static int count_window(const Pass *p, const Moe *m) {
+    return m->bundle ? th_max_int(1, th_weights_max_pins(p->ws, m->bundle)) : 0;
 }
 
 /* Keeps up to `window` groups wanted beyond the n_done that are finished. */
@@ -299,7 +319,7 @@ static bool run_few(Pass *p, const Moe *m, const Layer *l, Routing *r, float *y,
     f.turn = th_scratch_take(p, pairs * sizeof *f.turn);
     f.done = th_scratch_take(p, pairs);
     memset(f.done, 0, pairs);
-    int window = th_max_int(1, th_weights_max_pins(p->ws, m->bundle));
+    int window = count_window(p, m);
     bool ok = true;
     for (int n_done = 0; n_done < r->n_groups && ok;) {
         want_ahead(p, m, r, n_done, window);
@@ -398,12 +418,39 @@ static bool run_group(Pass *p, const Moe *m, const Layer *l, const Routing *r, c
 static bool run_many(Pass *p, const Moe *m, const Layer *l, Routing *r, float *y, Prepared *x) {
     for (int i = 0; i < m->n_members - 1; i++) /* before the groups' marks: made once for all of them */
         th_prepare_form(p, x, p->k->mat[th_weight_type(m->member[i])->id]->act);
-    int window = th_max_int(1, th_weights_max_pins(p->ws, m->bundle));
+    int window = count_window(p, m);
     for (int g = 0; g < r->n_groups; g++) {
         want_ahead(p, m, r, g, window);
         if (!run_group(p, m, l, r, &r->groups[g], y, x)) return false;
     }
     return true;
+}
+
+/* ---- separate tensors: dense matrices, expert by expert --------------------------------------------------------- */
+
+static size_t separate_bytes(const Moe *m, int T) {
+    return 2 * th_scratch_f32_size((size_t)T * (size_t)m->E) + 2 * th_scratch_f32_size((size_t)T * (size_t)m->Fe) +
+           th_max_size(th_prepare_scratch(m->E, T), th_prepare_scratch(m->Fe, T));
+}
+
+static bool run_separate(Pass *p, const Moe *m, const Layer *l, const Routing *r, float *y, const float *x) {
+    size_t mark = th_scratch_mark(p), E = (size_t)m->E, Fe = (size_t)m->Fe, T = (size_t)p->T;
+    float *in = th_scratch_f32(p, T * E), *out = th_scratch_f32(p, T * E);
+    float *gate = th_scratch_f32(p, T * Fe), *up = th_scratch_f32(p, T * Fe);
+    bool ok = true;
+    for (int i = 0; i < r->n_groups && ok; i++) {
+        const Group *g = &r->groups[i];
+        const Linear *one = m->separate + 3 * (size_t)g->expert;
+        Rows a = {.m = m, .k = p->k, .r = r, .g = g, .bytes = E * sizeof *x, .y = y, .out = out};
+        a.from = (const char *)x, a.to = (char *)in;
+        th_pool_run_grain(p->pool, gather_rows, &a, g->n, 8);
+        ok = th_linear_many(p, (float *[]){gate, up}, (const Linear *[]){&one[0], &one[1]}, 2, in, g->n);
+        if (ok) activate(p, l, false, gate, up, m->Fe, Fe, g->n);
+        ok = ok && th_linear(p, out, &one[2], gate, g->n);
+        if (ok) th_pool_run_grain(p->pool, sum_rows, &a, g->n, 8);
+    }
+    th_scratch_reset(p, mark);
+    return ok;
 }
 
 /* ---- the block -------------------------------------------------------------------------------------------------- */
@@ -418,8 +465,8 @@ static uint64_t moe_scratch(const void *priv, const Layer *l, const PassSize *si
     (void)l;
     const Moe *m = priv;
     int T = size->T, K = count_used(m, size->experts);
-    uint64_t experts = T <= FEW_ROWS ? few_bytes(m, T, K) : many_bytes(m, T);
-    if (T > FEW_ROWS) experts = th_max_size(experts, few_bytes(m, FEW_ROWS, K));
+    uint64_t experts = m->separate ? separate_bytes(m, T) : T <= FEW_ROWS ? few_bytes(m, T, K) : many_bytes(m, T);
+    if (T > FEW_ROWS && !m->separate) experts = th_max_size(experts, few_bytes(m, FEW_ROWS, K));
     return routing_bytes(m, T, K, size->threads) + (m->Fs ? th_scratch_f32_size((size_t)T * (size_t)m->E) : 0) +
            th_prepare_scratch(m->E, T) + th_max_size(shared_bytes(m, T), experts);
 }
@@ -453,6 +500,7 @@ static void guess_next(Pass *p, const Layer *l, const float *x) {
 static void moe_guess(Pass *p, const void *priv, const Layer *l, const float *x) {
     (void)l;
     const Moe *m = priv;
+    if (!m->bundle) return;
     size_t mark = th_scratch_mark(p);
     RouteStats *stats = p->route_stats;
     p->route_stats = NULL;
@@ -469,12 +517,14 @@ static bool moe_forward(Pass *p, const void *priv, const Layer *l, float *y, con
     float *shared = m->Fs ? th_scratch_f32(p, n) : NULL;
     Routing r;
     route(p, m, &r, x);
-    want_ahead(p, m, &r, 0, th_max_int(1, th_weights_max_pins(p->ws, m->bundle)));
+    want_ahead(p, m, &r, 0, count_window(p, m));
     bool ok = !shared || run_shared(p, m, l, shared, x);
     if (ok) {
         Prepared prepared = th_prepared(x, (size_t)m->E, m->E, p->T);
         memset(y, 0, n * sizeof *y);
-        if (p->T <= FEW_ROWS) {
+        if (m->separate) {
+            ok = run_separate(p, m, l, &r, y, x);
+        } else if (p->T <= FEW_ROWS) {
             for (int i = 0; i < m->n_members - 1; i++)
                 th_prepare_form(p, &prepared, p->k->mat[th_weight_type(m->member[i])->id]->act);
             ok = run_few(p, m, l, &r, y, &prepared);
