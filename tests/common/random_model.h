@@ -31,7 +31,7 @@ typedef struct RandomModel {
     int latent_every; /* bailingmoe3: the other layers are KDA with heads of kda_head; 0: all are latent */
     int kda_head;
     bool companions;     /* biases of expert and latent matrices, clamped activations */
-    int scales;          /* 1: a power of two as second-level scale of each matrix; 2: multiplied into the (F32) weights */
+    int scales; /* 1: a power of two as second-level scale of each matrix; 2: multiplied into the (F32) weights */
     /* qwen3next, qwen35, qwen35moe: every interval-th layer (0: 4th) is attention with an output gate, the others are
      * recurrent with heads of ssm_state values */
     int ssm_state, ssm_key_heads, ssm_value_heads, interval;

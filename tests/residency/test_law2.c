@@ -393,12 +393,13 @@ static void latent_attention_of_old_files(void **state) {
     free(s.reference);
 }
 
-/* Recurrent layers: their memory is carried through every cut of the tokens, every thread count and shared passes. Keys of
- * 48 columns leave a block of columns that is not full. */
+/* Recurrent layers: their memory is carried through every cut of the tokens, every thread count and shared passes. Keys
+ * of 48 columns leave a block of columns that is not full. */
 static void recurrent_layers(void **state) {
     (void)state;
     RandomModel m = RANDOM_MODEL;
-    m.arch = "qwen35", m.layers = 5, m.dim = 256, m.heads = 4, m.head_size = 64, m.ff = 512, m.vocab = 300, m.tied = true;
+    m.arch = "qwen35", m.layers = 5, m.dim = 256, m.heads = 4, m.head_size = 64, m.ff = 512, m.vocab = 300,
+    m.tied = true;
     m.qk_norm = true, m.type = TYPE_Q8_0;
     m.ssm_state = 64, m.ssm_key_heads = 2, m.ssm_value_heads = 6, m.mtp = 1;
     Subject s = {0};

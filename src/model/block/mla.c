@@ -8,8 +8,8 @@
  *     [k_b qn | rotated qr] . [c | kr]  ->  weights  ->  u = sum of weighted c  ->  o = v_b u
  *
  * Old files hold k_b transposed and v_b in one matrix attn_kv_b, [Dn key rows, Dv value rows] per head: its rows are
- * used both ways, the cache is the same. (A bias of its key rows would add the same to all scores of a query: it is left
- * out.) Every T takes this one form: a decompressed prefill would be faster and give other bits. */
+ * used both ways, the cache is the same. (A bias of its key rows would add the same to all scores of a query: it is
+ * left out.) Every T takes this one form: a decompressed prefill would be faster and give other bits. */
 #include <math.h>
 
 #include "kernel/vec_math.h"
@@ -28,8 +28,7 @@ typedef struct Mla {
     bool rotates;
 } Mla;
 
-/* ---- bind -----------------------------------------------------------------------------------------------------------
- */
+/* ---- bind ------------------------------------------------------------------------------------------------------- */
 
 static bool bind_inputs(Mla *m, const Layer *l, Binder *b) {
     int E = l->hp->n_embd;
@@ -97,8 +96,7 @@ static bool mla_rows(const void *priv, const Layer *l, const SeqState *s, int le
     return i == 0;
 }
 
-/* ---- a pass ---------------------------------------------------------------------------------------------------------
- */
+/* ---- a pass ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t form_bytes(ActForm form, int cols, uint64_t rows) {
     return th_align_up(th_act_bytes(form, cols) * rows, 64);
