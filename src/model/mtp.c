@@ -40,6 +40,13 @@ static bool bind_outputs(Mtp *t, Binder *b) {
            th_bind_linear(b, "nextn.shared_head_head", E, V, WEIGHT_OPTIONAL, &t->head);
 }
 
+/* Its matrices run several times between two passes of the trunk: a ring would have to turn back for each. */
+static void keep_block(Model *m, const Binder *b) {
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "blk.%d.", m->hp.n_layer);
+    th_weights_keep(b->ws, prefix);
+}
+
 bool th_mtp_bind(Model *m, Binder *b) {
     Mtp *t = th_arena_alloc(&m->arena, sizeof *t, b->err);
     if (!t) return false;
@@ -53,6 +60,7 @@ bool th_mtp_bind(Model *m, Binder *b) {
     if (!t->embd) t->embd = m->embd;
     if (!t->norm) t->norm = m->final_norm;
     if (!t->head.w) t->head = m->head;
+    keep_block(m, b);
     t->layer = l;
     m->mtp = t;
     return true;
@@ -154,4 +162,18 @@ bool th_mtp_forward(Model *m, const PassRow *rows, int T, const float *const *pr
 
 bool th_mtp_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err) {
     return th_model_head(m, &m->mtp->head, hidden, pick, n, logits, err);
+}
+
+enum { FEW_IDS = 4096 }; /* with fewer in memory than these, the whole matrix is worth its reading */
+
+bool th_mtp_guess(Model *m, const float *hidden, int n_ids, float *logits, int32_t *token, Err *err) {
+    Pass p = th_model_pass(m, NULL, 1, err);
+    int n = th_weights_resident_rows(m->mtp->head.w), best = 0;
+    if (n < FEW_IDS) n = m->hp.n_vocab;
+    if (!th_linear_first(&p, logits, &m->mtp->head, hidden, n)) return false;
+    m->moved += p.moved;
+    for (int i = 1; i < n && i < n_ids; i++)
+        if (logits[i] > logits[best]) best = i;
+    *token = best;
+    return true;
 }

@@ -34,5 +34,9 @@ uint64_t th_mtp_scratch(const Model *m, const PassSize *size);
 bool th_mtp_forward(Model *m, const PassRow *rows, int T, const float *const *prev, float **hidden, Err *err);
 /* As th_model_logits, for hidden states of th_mtp_forward. */
 bool th_mtp_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err);
+/* The likeliest token by a hidden state [E] of th_mtp_forward, for a guess: among the ids below n_ids, and of them, if
+ * the head's matrix streams, among the first ones that are in memory anyway (vocabularies begin with what is frequent):
+ * one more reading of the largest matrix would cost more than the rest is worth. logits [V] is working memory. */
+bool th_mtp_guess(Model *m, const float *hidden, int n_ids, float *logits, int32_t *token, Err *err);
 
 #endif

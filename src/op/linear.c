@@ -128,18 +128,19 @@ static void apply_companions(float *y, const Linear *l, int rows, int T) {
     }
 }
 
-static bool multiply(Pass *p, float *y, const Linear *l, Prepared *x) {
+static bool multiply(Pass *p, float *y, const Linear *l, Prepared *x, int n_rows) {
     const Weight *w = l->w;
     const MatKernel *kernel = p->k->mat[th_weight_type(w)->id];
     const void *form = th_prepare_form(p, x, kernel->act);
-    int n_rows = th_weight_rows(w), n_parts = th_weights_parts(w);
-    for (int part = 0; part < n_parts;) {
+    int done = 0;
+    for (int part = 0; done < n_rows;) {
         View view;
         if (!th_weights_pin(p->ws, w, part, &view, p->err)) return false;
         MatJob job = {.kernel = kernel, .w = view.ptr[0], .stride = th_weight_row_bytes(w), .x = form,
                       .x_stride = x->stride[kernel->act], .y = y + view.row0, .y_stride = (size_t)n_rows,
-                      .cols = x->cols, .rows = view.rows, .T = x->T};
+                      .cols = x->cols, .rows = th_min_int(view.rows, n_rows - done), .T = x->T};
         part += view.parts;
+        done += view.rows;
         th_jobs_run(p, &job, 1);
         th_weights_unpin(p->ws, &view);
     }
@@ -152,7 +153,16 @@ bool th_linear_many(Pass *p, float *const *y, const Linear *const *l, int n, con
     int cols = th_weight_cols(l[0]->w);
     Prepared prepared = th_prepared(x, (size_t)cols, cols, T);
     bool ok = true;
-    for (int i = 0; i < n && ok; i++) ok = multiply(p, y[i], l[i], &prepared);
+    for (int i = 0; i < n && ok; i++) ok = multiply(p, y[i], l[i], &prepared, th_weight_rows(l[i]->w));
+    th_scratch_reset(p, mark);
+    return ok;
+}
+
+bool th_linear_first(Pass *p, float *y, const Linear *l, const float *x, int rows) {
+    size_t mark = th_scratch_mark(p);
+    int cols = th_weight_cols(l->w);
+    Prepared prepared = th_prepared(x, (size_t)cols, cols, 1);
+    bool ok = multiply(p, y, l, &prepared, th_min_int(rows, th_weight_rows(l->w)));
     th_scratch_reset(p, mark);
     return ok;
 }

@@ -86,6 +86,8 @@ size_t th_prepare_scratch(int cols, int T); /* bytes of all forms together */
 
 /* y [T][rows] = l(x [T][cols]). x is prepared in scratch that is given back before the call returns. */
 bool th_linear(Pass *p, float *y, const Linear *l, const float *x, int T);
+/* y [rows] = the first rows of l on one x: they end with a part of the matrix. */
+bool th_linear_first(Pass *p, float *y, const Linear *l, const float *x, int rows);
 /* n matrices of the same cols on the same x. */
 bool th_linear_many(Pass *p, float *const *y, const Linear *const *l, int n, const float *x, int T);
 

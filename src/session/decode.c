@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "model/mtp.h"
 #include "os/sys.h"
 
 typedef struct Guess {
@@ -38,25 +39,98 @@ static void follow_script(const Session *s, Guess *g, int most) {
     }
 }
 
+/* Behind row `row` of a pass that began at position base. */
+static void keep_hidden(Session *s, const float *hidden, int row, int base) {
+    size_t E = (size_t)s->engine->model.hp.n_embd;
+    memcpy(s->hidden, hidden + (size_t)row * E, E * sizeof *hidden);
+    s->hidden_at = base + 1 + row;
+}
+
+bool th_session_follow(Session *s, const PassRow *rows, const float *hidden, int n, Err *err) {
+    Model *m = &s->engine->model;
+    enum { AT_ONCE = 64 };
+    const float *prev[AT_ONCE];
+    size_t E = (size_t)m->hp.n_embd;
+    if (!m->mtp) return true;
+    for (int first = 0; first < n; first += AT_ONCE) {
+        int some = th_min_int(n - first, AT_ONCE);
+        for (int i = 0; i < some; i++) prev[i] = first + i ? hidden + (size_t)(first + i - 1) * E : NULL;
+        if (first == 0 && rows[0].position > 0 && s->hidden_at == rows[0].position) prev[0] = s->hidden;
+        if (!th_mtp_forward(m, rows + first, some, prev, NULL, err)) return false;
+    }
+    keep_hidden(s, hidden, n - 1, rows[0].position);
+    return true;
+}
+
+/* n guesses of the MTP head: each step goes on from what the one before guessed. */
+static bool ask_head(Session *s, Guess *g, int n, Err *err) {
+    Engine *e = s->engine;
+    Model *m = &e->model;
+    size_t E = (size_t)m->hp.n_embd;
+    const float *prev = s->hidden;
+    int32_t token = s->pending;
+    g->n = 0;
+    g->luck = LUCK_MTP;
+    if (!m->mtp || s->hidden_at != s->length) return true;
+    for (; g->n < n; g->n++) {
+        PassRow row = {.token = token, .position = s->length + g->n, .seq = &s->state};
+        float *hidden = NULL;
+        if (!th_mtp_forward(m, &row, 1, &prev, &hidden, err)) return false;
+        memcpy(s->hidden + E, hidden, E * sizeof *hidden);
+        th_model_finish(m);
+        prev = s->hidden + E;
+        /* The sampler's candidates are not in use before the pass. */
+        if (!th_mtp_guess(m, prev, e->has_vocab ? e->vocab.n : m->hp.n_vocab, s->candidates, &token, err)) return false;
+        g->token[g->n] = token;
+    }
+    return true;
+}
+
+static void look_up(const Session *s, Guess *g, int most) {
+    int match = 0;
+    g->n = th_draft_lookup(s->tokens, s->length + 1, g->token, most, &match);
+    g->luck = th_draft_luck_of_match(match);
+}
+
+/* The means that promises more; the head is asked for no more guesses than will run. */
+static bool guess_automatically(Session *s, Guess *g, int most, Err *err) {
+    look_up(s, g, most);
+    bool has_head = s->engine->model.mtp && s->hidden_at == s->length;
+    double looked_up = g->n ? th_pace_promise(&s->pace, g->luck, g->n) : 0;
+    if (!has_head || looked_up > th_pace_promise(&s->pace, LUCK_MTP, most)) {
+        if (g->n) g->rows = th_pace_choose(&s->pace, g->luck, g->n);
+        return true;
+    }
+    int rows = th_pace_choose(&s->pace, LUCK_MTP, most);
+    if (rows == 0) return true; /* what was looked up is compared all the same */
+    if (!ask_head(s, g, rows, err)) return false;
+    g->rows = g->n;
+    return true;
+}
+
 /* Guesses for what follows the pending token; `room`: most tokens that the call may still hand out. */
-static Guess guess(Session *s, size_t room) {
+static bool guess(Session *s, size_t room, Guess *g, Err *err) {
     const Engine *e = s->engine;
-    Guess g = {0};
+    *g = (Guess){0};
     int most = th_min_int(e->model.options.draft_rows - 1, e->model.context - s->length - 1);
     most = th_min_int(most, th_session_pass_size(s, th_min_size(room, DRAFT_ROWS)) - 1);
-    if (e->draft == THIMBLE_DRAFT_OFF || most < 1) return g;
+    if (e->draft == THIMBLE_DRAFT_OFF || most < 1) return true;
     double start = th_sys_seconds();
-    int match = 0;
-    g.n = th_draft_lookup(s->tokens, s->length + 1, g.token, most, &match);
-    g.luck = th_draft_luck_of_match(match);
-    if (s->script) follow_script(s, &g, most);
-    if (g.n) g.rows = e->draft_asked == THIMBLE_DRAFT_AUTO ? th_pace_choose(&s->pace, g.luck, g.n) : g.n;
-    g.seconds = th_sys_seconds() - start;
-    return g;
+    bool ok = true;
+    if (e->draft_asked == THIMBLE_DRAFT_AUTO)
+        ok = guess_automatically(s, g, most, err);
+    else if (e->draft == THIMBLE_DRAFT_MTP)
+        ok = ask_head(s, g, most, err);
+    else
+        look_up(s, g, most);
+    if (s->script) follow_script(s, g, most);
+    if (e->draft_asked != THIMBLE_DRAFT_AUTO) g->rows = g->n;
+    g->seconds = th_sys_seconds() - start;
+    return ok;
 }
 
 /* Evaluates the pending token and the guesses; *logits has a row for each of them. */
-static bool run_rows(Session *s, const Guess *g, float **logits, Err *err) {
+static bool run_rows(Session *s, const Guess *g, float **hidden, float **logits, Err *err) {
     Engine *e = s->engine;
     Model *m = &e->model;
     int T = 1 + g->rows;
@@ -64,14 +138,14 @@ static bool run_rows(Session *s, const Guess *g, float **logits, Err *err) {
     for (int t = 0; t < T; t++)
         m->rows[t] = (PassRow){.token = s->tokens[s->length + t], .position = s->length + t, .seq = &s->state};
     s->has_logits = false;
-    float *hidden = NULL;
-    if (!th_weights_check(m->ws, err) || !th_model_forward(m, m->rows, T, &hidden, err)) return false;
+    if (!th_model_forward(m, m->rows, T, hidden, err)) return false;
     s->length += T;
     s->has_pending = false;
     *logits = s->logits;
     int first = 0;
-    bool ok = T == 1 ? th_model_logits(m, hidden, &first, 1, s->logits, err)
-                     : th_model_draft_logits(m, hidden, T, logits, err);
+    bool ok = th_session_follow(s, m->rows, *hidden, T, err);
+    if (ok && T == 1) ok = th_model_logits(m, *hidden, &first, 1, s->logits, err);
+    if (ok && T > 1) ok = th_model_draft_logits(m, *hidden, T, logits, err);
     for (int t = 0; ok && t < T; t++) th_session_mask_padding(e, *logits + (size_t)t * (size_t)m->hp.n_vocab);
     return ok;
 }
@@ -112,12 +186,13 @@ static bool advance(Session *s, ThimbleSampler *sm, int32_t *tok, size_t cap, si
     int base = s->length, chosen = 0;
     s->tokens[base] = s->pending;
     Measure begin = th_session_measure(e);
-    Guess g = guess(s, cap);
-    float *logits = NULL;
-    bool ok = run_rows(s, &g, &logits, err);
+    Guess g = {0};
+    float *logits = NULL, *hidden = NULL;
+    bool ok = th_weights_check(e->model.ws, err) && guess(s, cap, &g, err) && run_rows(s, &g, &hidden, &logits, err);
     Measure end = th_session_measure(e);
     int row = ok ? choose(s, sm, &g, base, logits, tok, &chosen, err) : 0;
     if (ok && logits != s->logits) memcpy(s->logits, logits + (size_t)row * vocab, vocab * sizeof *logits);
+    if (ok && s->hidden) keep_hidden(s, hidden, row, base);
     th_model_finish(&e->model);
     if (!ok && s->length == base) return false; /* the pending token still is */
     int length = base + 1 + row;

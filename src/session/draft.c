@@ -86,6 +86,12 @@ static int best_of(const Pace *p, int luck, int most, double *gain) {
     return best;
 }
 
+double th_pace_promise(const Pace *p, int luck, int most) {
+    double gain = 0;
+    if (most >= 1) best_of(p, luck, most > DRAFT_MOST ? DRAFT_MOST : most, &gain);
+    return gain;
+}
+
 int th_pace_choose(Pace *p, int luck, int most) {
     Luck *l = &p->luck[luck];
     if (most < 1 || p->plain_s <= 0) return 0;

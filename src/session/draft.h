@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { DRAFT_USUAL = 8, DRAFT_MOST = 15, DRAFT_ROWS = 1 + DRAFT_MOST };
+enum { DRAFT_USUAL = 8, DRAFT_FEW = 3, DRAFT_MOST = 15, DRAFT_ROWS = 1 + DRAFT_MOST };
 
 /* Looks for an earlier place where the last tokens of tokens[0..n) stood, the longest such match (then the latest), and
  * guesses that what followed follows again; a match that reaches the end goes on periodically. Returns how many of
@@ -41,6 +41,8 @@ typedef struct Pace {
 void th_pace_init(Pace *p, double slope);
 /* How many guesses (0..most) of this kind the next pass should prove. Counts: call once per pass that has guesses. */
 int th_pace_choose(Pace *p, int luck, int most);
+/* The best gain of 1..most guesses; pure. */
+double th_pace_promise(const Pace *p, int luck, int most);
 /* Rate of passes with k guesses of this kind over that of plain ones, as predicted now. */
 double th_pace_gain(const Pace *p, int luck, int k);
 /* A pass took so long; guess_s: making its guesses, all together. */

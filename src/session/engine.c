@@ -9,6 +9,7 @@
 
 #include "os/cpu.h"
 #include "os/sys.h"
+#include "model/mtp.h"
 #include "session/session.h"
 
 enum { MAX_THREADS = 256, MAX_SESSIONS = 256, MAX_BATCH = 4096, MAX_CONTEXT = 1 << 24 };
@@ -203,16 +204,23 @@ static bool open_file(Engine *e, const char *path, const ThimbleModelOptions *o,
 static uint64_t extra_bytes(const Engine *e) {
     const Model *m = &e->model;
     uint64_t vocab = (uint64_t)m->hp.n_vocab;
-    uint64_t sessions =
-        (uint64_t)m->options.sessions * th_session_own_bytes(0, m->hp.n_vocab); /* the plan counts timelines */
+    uint64_t each = th_session_own_bytes(0, m->hp.n_vocab); /* the plan counts timelines */
+    if (m->mtp) each += th_session_hidden_bytes(m);
+    uint64_t sessions = (uint64_t)m->options.sessions * each;
     return th_vocab_bytes(&e->gguf) + sessions + (uint64_t)th_model_logit_rows(m) * vocab * sizeof(float) + 64 * TH_KIB;
 }
 
-static void set_drafts(Engine *e, int draft) {
-    int most = e->options.draft_max ? e->options.draft_max : DRAFT_USUAL;
+/* most: guesses of one pass; 0 with OFF. */
+static void set_drafts(Engine *e, int draft, int most) {
     e->draft = draft;
-    e->model.options.draft_rows = draft == THIMBLE_DRAFT_OFF ? 0 : 1 + most;
-    e->model.options.keep = draft == THIMBLE_DRAFT_OFF ? 0 : most;
+    e->model.options.draft_rows = most > 0 ? 1 + most : 0;
+    e->model.options.keep = most;
+}
+
+/* A copy of recurrent memory to go back to is a matter of megabytes: a few then. */
+static int usual_drafts(const Engine *e) {
+    if (e->options.draft_max) return e->options.draft_max;
+    return th_state_checkpoint_bytes(&e->model) > TH_MIB ? DRAFT_FEW : DRAFT_USUAL;
 }
 
 /* What one more row adds to a pass, in plain passes: other experts have to be read; and some arithmetic. */
@@ -224,41 +232,72 @@ static double predict_slope(const Engine *e) {
     return all > 0 ? 0.02 + read / all : 0.5;
 }
 
-/* Drafts pay where one reading of the dense weights serves several tokens; they cost rows of logits and copies of
- * recurrent memory. Without being asked for they get those only if that leaves context, batch and nearly all of the
- * resident weights as they are. */
-static bool plan_drafts(Engine *e, Err *err) {
+/* As many guesses as the rows of logits and the copies of recurrent memory for them leave the context and all but 1/share
+ * of the resident weights as they are. False in *fits: not even one. */
+static bool try_drafts(Engine *e, const ModelPlan *plain, int share, bool *fits, Err *err) {
     Model *m = &e->model;
-    bool automatic = e->options.draft == THIMBLE_DRAFT_AUTO;
-    e->draft_asked = e->options.draft;
-    set_drafts(e, automatic ? THIMBLE_DRAFT_OFF : e->options.draft);
-    if (!th_model_plan(m, extra_bytes(e), &e->plan, err)) return false;
-    e->draft_slope = predict_slope(e);
+    int context = m->options.context, usual = usual_drafts(e);
+    uint64_t streamed = plain->weights.streamed_per_pass;
+    m->options.context = plain->context;
+    *fits = false;
+    bool ok = true;
+    for (int most = usual; ok && most >= 1 && !*fits; most = most > DRAFT_FEW ? DRAFT_FEW : most - 1) {
+        ModelPlan drafted;
+        set_drafts(e, THIMBLE_DRAFT_AUTO, most);
+        ok = th_model_plan(m, extra_bytes(e), &drafted, err);
+        *fits = ok && drafted.fits && drafted.weights.streamed_per_pass <= streamed + streamed / (unsigned)share;
+        if (*fits) e->plan = drafted;
+    }
+    m->options.context = context;
+    e->plan.floor = plain->floor;
+    e->plan.max_context = plain->max_context;
+    return ok;
+}
+
+static bool bind_again(Engine *e, const ModelOptions *resolved, bool mtp, Err *err) {
+    ModelOptions o = *resolved;
+    o.mtp = mtp;
+    th_model_close(&e->model);
+    e->has_model = th_model_bind(&e->model, &e->gguf, &e->budget, &o, err);
+    return e->has_model;
+}
+
+enum { MTP_SHARE = 4, LOOKUP_SHARE = 64 }; /* what heads and lookups may cost every pass: heads rarely find nothing */
+
+/* Drafts pay where one reading of the dense weights serves several tokens; that costs rows of logits, copies of
+ * recurrent memory and the MTP head, if the file has one. */
+static bool plan_automatic_drafts(Engine *e, const ModelOptions *resolved, Err *err) {
     const ModelPlan plain = e->plan;
     uint64_t streamed = plain.weights.streamed_per_pass;
-    if (!automatic || !plain.fits || streamed * 8 < plain.need.dense || e->draft_slope > 0.5 || e->options.route_bias > 0)
+    e->draft = THIMBLE_DRAFT_OFF;
+    e->draft_slope = predict_slope(e);
+    if (!plain.fits || streamed * 8 < plain.need.dense || e->draft_slope > 0.5 || e->options.route_bias > 0)
         return true;
-    int context = m->options.context;
-    ModelPlan drafted;
-    m->options.context = plain.context;
-    set_drafts(e, THIMBLE_DRAFT_AUTO);
-    bool ok = th_model_plan(m, extra_bytes(e), &drafted, err);
-    m->options.context = context;
-    if (!ok) return false;
-    drafted.floor = plain.floor;
-    drafted.max_context = plain.max_context;
-    if (drafted.fits && drafted.weights.streamed_per_pass <= streamed + streamed / 64) {
-        e->plan = drafted;
-        return true;
+    bool fits = false;
+    if (th_mtp_there(&e->model.hp, &e->gguf)) {
+        Err why = {0}; /* a head that cannot be run is no reason to refuse the model */
+        if (bind_again(e, resolved, true, &why) && !try_drafts(e, &plain, MTP_SHARE, &fits, err)) return false;
+        if (!fits && !bind_again(e, resolved, false, err)) return false;
     }
-    set_drafts(e, THIMBLE_DRAFT_OFF);
-    return th_model_plan(m, extra_bytes(e), &e->plan, err); /* the weights keep the last decision */
+    if (!fits && !try_drafts(e, &plain, LOOKUP_SHARE, &fits, err)) return false;
+    if (fits) return true;
+    set_drafts(e, THIMBLE_DRAFT_OFF, 0);
+    return th_model_plan(&e->model, extra_bytes(e), &e->plan, err); /* the weights keep the last decision */
 }
 
 static bool bind_and_plan(Engine *e, const ModelOptions *resolved, Err *err) {
-    if (!th_model_bind(&e->model, &e->gguf, &e->budget, resolved, err)) return false;
+    int draft = e->options.draft;
+    e->draft = e->draft_asked = draft;
+    ModelOptions o = *resolved;
+    o.mtp = draft == THIMBLE_DRAFT_MTP;
+    if (!th_model_bind(&e->model, &e->gguf, &e->budget, &o, err)) return false;
     e->has_model = true;
-    return plan_drafts(e, err);
+    if (o.mtp && !e->model.mtp)
+        return th_fail(err, THIMBLE_E_UNSUPPORTED, "%s has no MTP head to guess tokens with (draft lookup needs none)",
+                       e->path);
+    if (draft == THIMBLE_DRAFT_MTP || draft == THIMBLE_DRAFT_LOOKUP) set_drafts(e, draft, usual_drafts(e));
+    return th_model_plan(&e->model, extra_bytes(e), &e->plan, err) &&
+           (draft != THIMBLE_DRAFT_AUTO || plan_automatic_drafts(e, resolved, err));
 }
 
 static bool refuse(const Engine *e, Err *err) {

@@ -38,6 +38,10 @@ bool th_session_open(Session *s, Engine *e, const ThimbleSessionOptions *o, Err 
     if (!s->tokens) goto fail;
     s->logits = th_mem_alloc(&e->budget, MEM_SCRATCH, vocab * sizeof *s->logits, 64, err);
     if (!s->logits) goto fail;
+    if (e->model.mtp) {
+        s->hidden = th_mem_alloc(&e->budget, MEM_SCRATCH, (size_t)th_session_hidden_bytes(&e->model), 64, err);
+        if (!s->hidden) goto fail;
+    }
     s->candidates = th_mem_alloc(&e->budget, MEM_SCRATCH, vocab * sizeof(Candidate), 64, err);
     if (!s->candidates) goto fail;
     return true;
@@ -50,6 +54,7 @@ void th_session_close(Session *s) {
     Engine *e = s->engine;
     if (!e) return;
     size_t vocab = (size_t)e->model.hp.n_vocab, context = (size_t)e->model.context;
+    th_mem_free(&e->budget, MEM_SCRATCH, s->hidden, (size_t)th_session_hidden_bytes(&e->model));
     th_mem_free(&e->budget, MEM_SCRATCH, s->candidates, vocab * sizeof(Candidate));
     th_mem_free(&e->budget, MEM_SCRATCH, s->logits, vocab * sizeof *s->logits);
     th_mem_free(&e->budget, MEM_SCRATCH, s->tokens, context * sizeof *s->tokens);
@@ -143,6 +148,7 @@ static bool run_pass(Session *s, const int32_t *tokens, int T, const Want *want,
         memmove(s->tokens + s->length, tokens, (size_t)T * sizeof *tokens); /* may be the timeline's own */
         s->length += T;
     }
+    ok = ok && th_session_follow(s, rows, hidden, T, err);
     if (ok && want->fn) {
         ok = score_rows(s, hidden, T, want, err);
     } else if (ok && want->last) {
@@ -312,7 +318,8 @@ static bool batch_pass(Session *const *s, const int32_t *tokens, int n, Err *err
     for (int i = 0; ok && i < n; i++) s[i]->tokens[s[i]->length++] = tokens[i];
     for (int i = 0; ok && i < n; i++) th_session_take_checkpoint(s[i]);
     for (int i = 0; ok && i < n; i++) {
-        ok = th_model_logits(m, hidden, &i, 1, s[i]->logits, err);
+        ok = th_session_follow(s[i], m->rows + i, hidden + (size_t)i * (size_t)m->hp.n_embd, 1, err) &&
+             th_model_logits(m, hidden, &i, 1, s[i]->logits, err);
         s[i]->has_logits = ok;
         if (ok) th_session_mask_padding(s[0]->engine, s[i]->logits);
     }

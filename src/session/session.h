@@ -27,6 +27,8 @@ typedef struct Session {
     bool has_logits;
     int32_t pending;    /* handed out by next, not yet evaluated, if has_pending */
     bool has_pending;
+    float *hidden;      /* with an MTP head, [2][E]: the trunk's behind position hidden_at - 1, and a guess's */
+    int hidden_at;
     Pace pace;              /* of drafts */
     const DraftScript *script; /* tests only; NULL */
     double drafted_s, undrafted_s; /* decoding since a plain pass was measured, and what it would have taken without */
@@ -61,6 +63,10 @@ int th_session_pass_size(const Session *s, size_t left);
 void th_session_take_checkpoint(Session *s); /* if the timeline ends at a place for one */
 /* After a failed pass that spoilt recurrent memory: from the last checkpoint back to where the timeline ends. */
 bool th_session_mend(Session *s, Err *err);
+static inline uint64_t th_session_hidden_bytes(const Model *m) { return 2 * (uint64_t)m->hp.n_embd * sizeof(float); }
+/* The MTP head's cache follows the trunk: n rows of a pass of this session, rows and hidden being the first one's. The
+ * last hidden state is kept for the next guess. */
+bool th_session_follow(Session *s, const PassRow *rows, const float *hidden, int n, Err *err);
 /* What passes cost: taken before and after; added adds the difference for n tokens to the session's figures. */
 typedef struct Measure {
     double at;

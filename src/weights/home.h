@@ -59,6 +59,7 @@ struct Weight {
     size_t row_bytes;
     uint64_t bytes;
     bool multiplied;                 /* matrix products use it; an embedding: it is the head too */
+    bool keep;                       /* stays in memory before others do */
     Weight *next;                    /* in running order */
     int part_rows, n_parts;          /* dense matrices */
     int n_members;                   /* bundles */
@@ -77,7 +78,7 @@ typedef struct SlotClassPlan {
 } SlotClassPlan;
 
 typedef struct Decision {
-    bool all_resident, mapped, paged;
+    bool all_resident, mapped, paged, keep; /* keep: the matrices that ask for it are resident */
     int experts_used;
     int spread, embed_spread;        /* of SPREAD_ALL: resident share of product matrices, of gathered ones */
     int ring_slots, n_streamed;      /* parts in the stream order */

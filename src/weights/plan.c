@@ -25,7 +25,7 @@ static int spread_parts(const Weights *ws, const Decision *d, const Weight *w, S
     bool product = th_weight_is_product(ws, w);
     int spread = product ? d->spread : d->embed_spread;
     if (d->mapped) return 0;
-    if (d->all_resident || spread == SPREAD_ALL) return w->n_parts;
+    if (d->all_resident || spread == SPREAD_ALL || (d->keep && w->keep)) return w->n_parts;
     uint64_t part = th_part_bytes(w, 0);
     if (!product) return (int)(share_of(w->bytes, spread) / part);
     s->passed += w->bytes;
@@ -245,8 +245,10 @@ static void grow_spread(const Weights *ws, Decision *d, int *spread, int most, u
     while (*spread > 0 && cost(ws, d, NULL) > bytes) --*spread;
 }
 
-/* The most that fits of the ring, then of the matrices. */
+/* The most that fits of what asks to be kept, of the ring, then of the matrices. */
 static void fill_with_dense(const Weights *ws, Decision *d, uint64_t bytes, bool forced_stream) {
+    d->keep = !forced_stream;
+    if (cost(ws, d, NULL) > bytes) d->keep = false;
     uint64_t spare = bytes - cost(ws, d, NULL);
     uint64_t more = d->ring_slot_bytes ? spare / 4 / d->ring_slot_bytes : 0;
     d->ring_slots += more > USUAL_RING - FLOOR_RING ? USUAL_RING - FLOOR_RING : (int)more;

@@ -321,6 +321,16 @@ void th_weights_guess(Weights *ws, const Weight *w, const int *parts, int n) {
 
 bool th_weights_lookahead(const Weights *ws) { return ws->paged && th_paged_lookahead(ws); }
 
+void th_weights_keep(Weights *ws, const char *prefix) {
+    for (Weight *w = ws->first; w; w = w->next)
+        if (th_weight_is_dense(w) && !strncmp(w->name, prefix, strlen(prefix))) w->keep = true;
+}
+
+int th_weights_resident_rows(const Weight *w) {
+    if (w->resident_parts >= w->n_parts || w->home == &th_home_mapped) return w->rows;
+    return w->resident_parts * w->part_rows;
+}
+
 bool th_weights_ready(const Weights *ws, const Weight *w, int part) {
     return part < w->resident_parts || w->home->ready(ws, w, part);
 }

@@ -68,6 +68,9 @@ bool th_weights_bundle(Weights *ws, const Weight *const *members, int n, const W
 const Weight *th_weights_member(const Weight *bundle, int i); /* NULL beyond the last */
 bool th_weights_has(const Weights *ws, const char *name);
 
+/* Dense matrices whose names begin so are used several times in a pass: they stay in memory before others do. */
+void th_weights_keep(Weights *ws, const char *prefix);
+
 /* ---- plan and load --------------------------------------------------------------------------------------------- */
 typedef struct WeightsNeed {
     uint64_t vectors;       /* always resident, as f32                                                 */
@@ -96,6 +99,8 @@ bool th_weights_load(Weights *ws, Err *err); /* takes the planned memory, reads 
 /* ---- in a pass ------------------------------------------------------------------------------------------------- */
 int th_weights_parts(const Weight *w); /* bundle: experts */
 const float *th_weights_f32(const Weight *w); /* WEIGHT_VECTOR only, after load; [rows][cols] as f32 */
+/* The first rows of a dense matrix that no read is needed for: for guesses, which may depend on it; results must not. */
+int th_weights_resident_rows(const Weight *w);
 /* Gathers rows (dequantised) of a WEIGHT_EMBED matrix: dst [n][cols]. */
 bool th_weights_rows(Weights *ws, const Weight *w, const int32_t *rows, int n, float *dst, Err *err);
 void th_weights_want(Weights *ws, const Weight *w, const int *parts, int n);  /* certain soon; never blocks           */

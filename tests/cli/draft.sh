@@ -72,3 +72,25 @@ for set in llama-q4_k_m qwen3moe-q4_k_m qwen35-q4_k_m bailingmoe2-f32; do
         same "$set $where, drawn" $m "a b a b a b" --raw -c 128 -n 60 --temp 0.7 --seed 3 $where
     done
 done
+
+# The model's own heads.
+try 3 run $scripted aaa --draft mtp
+ok "a file without a head is named as such" said "no MTP head"
+for set in qwen35-q4_k_m-mtp qwen35moe-q4_k_m-mtp-fused; do
+    m=$shared/vectors/logits/$set/model.gguf
+    if [ ! -f "$m" ]; then
+        skip "the same answers: $set" "it is not there"
+        continue
+    fi
+    floor=$(floor_of $m --draft mtp -c 128)
+    for where in "--ram $floor" "--ram $((floor * 5 / 4))" "--home resident" "--home stream"; do
+        for draft in off mtp auto "mtp --draft-max 1"; do
+            answer_of $m "a b a b a b" --raw -c 128 -n 60 --temp 0.7 --seed 3 $where --draft $draft >"$tmp/got"
+            [ "$draft" = off ] && cp "$tmp/got" "$tmp/want" && continue
+            ok "$set $where --draft $draft" cmp "$tmp/want" "$tmp/got"
+        done
+    done
+    try 0 run $m "a b a b" --raw -c 128 -n 30 --temp 0 --draft mtp --json
+    ok "the head was asked" printed '"draft":{"mode":"mtp","passes":[1-9]'
+    ok "auto has the floor of off" [ "$(floor_of $m)" -eq "$(floor_of $m --draft off)" ]
+done
