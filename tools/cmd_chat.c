@@ -68,8 +68,8 @@ static void reply(Chat *c, int *code) {
 }
 
 static void say_help(Chat *c) {
-    term_notice(&c->cli->term, "/reset forgets the talk, /save NAME and /load NAME keep it, /exit (or the end of input) "
-                               "leaves, Ctrl-C ends an answer");
+    term_notice(&c->cli->term, "/reset forgets the talk, /save NAME and /load NAME keep it, /exit (or the end of "
+                               "input) leaves, Ctrl-C ends an answer");
 }
 
 /* What the last answer ended with has not been evaluated yet. */

@@ -396,6 +396,9 @@ bool th_snapshot_load(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, 
     }
     s->length = h.n_tokens;
     s->has_logits = h.has_logits;
+    /* Talks come back to where they were loaded. */
+    if (wanted >= s->length)
+        th_checkpoints_take(&s->checkpoints, &s->state, CHECKPOINT_TURN, s->has_logits ? s->logits : NULL);
     return true;
 }
 

@@ -22,7 +22,7 @@ void keep_prompt(Keep *k, ThimbleSession *s);
 /* At the end of a talk: keeps it anyway. */
 void keep_talk(Keep *k, ThimbleSession *s);
 
-/* A name for a talk: one component of letters, digits, '.', '_' and '-', beginning with a letter or digit; at most 64. */
+/* A name for a talk: letters, digits, '.', '_' and '-', beginning with a letter or digit; at most 64. */
 bool keep_is_name(const char *name);
 /* Where the talk of that name lies: in --cache-dir if given, else in $XDG_STATE_HOME/thimble or ~/.local/state/thimble.
  * With `make` the folder is made. False: said why. */
