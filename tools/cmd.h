@@ -35,6 +35,7 @@ int cmd_chat(Cli *cli);
 int cmd_info(Cli *cli);
 int cmd_plan(Cli *cli);
 int cmd_score(Cli *cli);
+int cmd_perplexity(Cli *cli);
 int cmd_tokenize(Cli *cli);
 int cmd_detokenize(Cli *cli);
 int cmd_bench(Cli *cli);

@@ -18,6 +18,8 @@ const Verb verb_table[] = {
     {"info", VERB_INFO, cmd_info, "MODEL", "what the file holds, and which kernel serves each tensor type"},
     {"plan", VERB_PLAN, cmd_plan, "MODEL", "what a budget buys: memory and speed"},
     {"score", VERB_SCORE, cmd_score, "MODEL (--tokens IDS | -p TEXT | -f FILE)", "log-probabilities of a text"},
+    {"perplexity", VERB_PERPLEXITY, cmd_perplexity, "MODEL (-f FILE | -p TEXT | -)",
+     "how well a model knows a text: bits per byte, divergence, loops"},
     {"tokenize", VERB_TOKENIZE, cmd_tokenize, "MODEL [TEXT | -p TEXT | -f FILE | -]", "text to token ids"},
     {"detokenize", VERB_DETOKENIZE, cmd_detokenize, "MODEL IDS | @FILE", "token ids to bytes"},
     {"bench", VERB_BENCH, cmd_bench, "MODEL", "speed, repeated"},
@@ -50,8 +52,7 @@ static void hold_streams(void) {
 }
 
 static int refuse_verb(Cli *cli, const char *name) {
-    static const char *const later[] = {"serve", "quantize", "rewrite", "perplexity",
-                                        "probe", "trace",    "verify",  "pull"};
+    static const char *const later[] = {"serve", "quantize", "rewrite", "probe", "trace", "verify", "pull"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         if (strcmp(later[i], name) != 0) continue;
         term_error(&cli->term, "'%s' is not in this version yet; `thimble help` lists what is", name);

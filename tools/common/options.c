@@ -322,7 +322,8 @@ const char *options_unknown_variable(void) {
 /* ---- the command line ---- */
 
 static const char *verb_of(unsigned verbs) {
-    static const char *const names[] = {"run", "chat", "info", "plan", "score", "tokenize", "detokenize", "bench"};
+    static const char *const names[] = {"run", "chat", "info", "plan", "score", "tokenize", "detokenize",
+                                        "bench", "version", "help", "perplexity"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (verbs & (1u << i)) return names[i];
     return "help";

@@ -22,7 +22,8 @@ enum {
     VERB_BENCH = 1 << 7,
     VERB_VERSION = 1 << 8,
     VERB_HELP = 1 << 9,
-    VERB_ALL = (1 << 10) - 1
+    VERB_PERPLEXITY = 1 << 10,
+    VERB_ALL = (1 << 11) - 1
 };
 
 enum { AUTO = 0, ON = 1, OFF = 2 }; /* of every choice "auto|on|off"; equal to THIMBLE_AUTO, _ON, _OFF */
@@ -43,10 +44,11 @@ typedef struct Options {
     uint64_t ram, seed, cache_size; /* 0: auto */
     int ctx, threads, batch, predict, slots, checkpoints, experts, top_k, repeat_last_n, top, repetitions;
     int draft, draft_max;
+    int stride, loops;
     int home, lookahead, evict, cache_type, special, bos, color, output; /* choices, by position in the table's list */
     double temp, top_p, min_p, repeat_penalty, route_bias;
     bool raw, json, quiet, verbose, cold, help, ignore_eog;
-    const char *prompt, *file, *system, *tokens, *isa, *log_file, *check, *cache_dir;
+    const char *prompt, *file, *system, *tokens, *isa, *log_file, *check, *cache_dir, *kl_base;
     IntList n_prompt, n_gen;
     TextList stop;
 

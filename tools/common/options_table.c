@@ -5,8 +5,9 @@
 
 #define AT(field) offsetof(Options, field)
 #define GENERATE  (VERB_RUN | VERB_CHAT)
-#define ENGINE    (VERB_RUN | VERB_CHAT | VERB_SCORE | VERB_BENCH | VERB_PLAN)
-#define TEXTUAL   (VERB_RUN | VERB_SCORE | VERB_TOKENIZE)
+#define SAMPLE    (VERB_RUN | VERB_CHAT | VERB_PERPLEXITY)
+#define ENGINE    (VERB_RUN | VERB_CHAT | VERB_SCORE | VERB_BENCH | VERB_PLAN | VERB_PERPLEXITY)
+#define TEXTUAL   (VERB_RUN | VERB_SCORE | VERB_TOKENIZE | VERB_PERPLEXITY)
 #define REAL_MAX  3.4e38 /* the library takes floats */
 
 const Option option_table[] = {
@@ -19,7 +20,7 @@ const Option option_table[] = {
     {"system", 0, GENERATE, OPT_TEXT, AT(system), 0, 0, NULL, "TEXT", "system message (the model family's own)"},
     {"raw", 0, GENERATE, OPT_FLAG, AT(raw), 0, 0, NULL, NULL,
      "no chat template, no special tokens beyond the file's BOS rule"},
-    {"special", 0, VERB_RUN | VERB_SCORE | VERB_TOKENIZE | VERB_DETOKENIZE, OPT_CHOICE, AT(special), 0, 0,
+    {"special", 0, TEXTUAL | VERB_DETOKENIZE, OPT_CHOICE, AT(special), 0, 0,
      "auto|on|off", "on|off", "let text like <|im_end|> become control tokens; detokenize: show them (off)"},
     {"bos", 0, VERB_TOKENIZE, OPT_CHOICE, AT(bos), 0, 0, "auto|on|off", "auto|on|off",
      "put BOS in front; auto: the file's rule (auto)"},
@@ -27,7 +28,7 @@ const Option option_table[] = {
     {"ram", 0, ENGINE | VERB_INFO | VERB_TOKENIZE | VERB_DETOKENIZE, OPT_SIZE, AT(ram), 0, 0, NULL, "SIZE",
      "hard bound on all memory the process takes: 8G, 900M, bytes (powers of 1024) or auto (auto)"},
     {"ctx", 'c', ENGINE, OPT_INT, AT(ctx), 1, 1 << 24, NULL, "N",
-     "context length (the model's, at most 4096, lowered if the budget asks for it)"},
+     "context length (the model's, at most 4096, lowered if the budget asks for it); perplexity: window (512)"},
     {"threads", 't', ENGINE, OPT_INT, AT(threads), 1, 256, NULL, "N",
      "compute threads (fast cores this process may use)"},
     {"batch", 'b', ENGINE, OPT_INT, AT(batch), 1, 4096, NULL, "N",
@@ -58,23 +59,30 @@ const Option option_table[] = {
     {"experts", 0, ENGINE, OPT_INT, AT(experts), 1, INT_MAX, NULL, "K",
      "lossy: use K experts a token (the model's number)"},
 
-    {"predict", 'n', GENERATE, OPT_INT, AT(predict), 0, INT_MAX, NULL, "N",
-     "tokens to generate (run: 256, chat: until the end of the turn)"},
-    {"temp", 0, GENERATE, OPT_REAL, AT(temp), 0, REAL_MAX, NULL, "X",
+    {"predict", 'n', SAMPLE, OPT_INT, AT(predict), 0, INT_MAX, NULL, "N",
+     "tokens to generate (run: 256, chat: until the end of the turn, perplexity --loops: 512)"},
+    {"temp", 0, SAMPLE, OPT_REAL, AT(temp), 0, REAL_MAX, NULL, "X",
      "temperature; 0 takes the most likely token (0.8)"},
-    {"top-k", 0, GENERATE, OPT_INT, AT(top_k), 0, INT_MAX, NULL, "N", "draw from the N most likely; 0: off (40)"},
-    {"top-p", 0, GENERATE, OPT_REAL, AT(top_p), 0, 1, NULL, "X",
+    {"top-k", 0, SAMPLE, OPT_INT, AT(top_k), 0, INT_MAX, NULL, "N", "draw from the N most likely; 0: off (40)"},
+    {"top-p", 0, SAMPLE, OPT_REAL, AT(top_p), 0, 1, NULL, "X",
      "draw from the likeliest that sum to X; 1: off (0.95)"},
-    {"min-p", 0, GENERATE, OPT_REAL, AT(min_p), 0, 1, NULL, "X",
+    {"min-p", 0, SAMPLE, OPT_REAL, AT(min_p), 0, 1, NULL, "X",
      "drop what is below X times the likeliest; 0: off (0.05)"},
-    {"repeat-penalty", 0, GENERATE, OPT_REAL, AT(repeat_penalty), 1e-3, 1000, NULL, "X",
+    {"repeat-penalty", 0, SAMPLE, OPT_REAL, AT(repeat_penalty), 1e-3, 1000, NULL, "X",
      "make repeats less likely; 1: off (1)"},
-    {"repeat-last-n", 0, GENERATE, OPT_INT, AT(repeat_last_n), 0, INT_MAX, NULL, "N",
+    {"repeat-last-n", 0, SAMPLE, OPT_INT, AT(repeat_last_n), 0, INT_MAX, NULL, "N",
      "how far back repeats count (64)"},
-    {"seed", 0, GENERATE, OPT_SEED, AT(seed), 0, 0, NULL, "N", "seed of the draws (random, printed)"},
+    {"seed", 0, SAMPLE, OPT_SEED, AT(seed), 0, 0, NULL, "N", "seed of the draws (random, printed)"},
     {"stop", 0, GENERATE, OPT_TEXTS, AT(stop), 0, 0, NULL, "TEXT",
      "end the answer before this text; may be given again"},
-    {"ignore-eog", 0, VERB_RUN, OPT_FLAG, AT(ignore_eog), 0, 0, NULL, NULL, "go on past end-of-generation tokens"},
+    {"ignore-eog", 0, VERB_RUN | VERB_PERPLEXITY, OPT_FLAG, AT(ignore_eog), 0, 0, NULL, NULL, "go on past end-of-generation tokens"},
+
+    {"stride", 0, VERB_PERPLEXITY, OPT_INT, AT(stride), 1, 1 << 24, NULL, "N",
+     "tokens from one window to the next (half a window)"},
+    {"kl-base", 0, VERB_PERPLEXITY, OPT_TEXT, AT(kl_base), 0, 0, NULL, "FILE",
+     "write this run's log-probabilities to FILE; if it is there, compare with it"},
+    {"loops", 0, VERB_PERPLEXITY, OPT_INT, AT(loops), 0, 100000, NULL, "N",
+     "let the model answer N pieces of the text freely and count the answers that end in repetition (0)"},
 
     {"n-prompt", 'p', VERB_BENCH, OPT_INTS, AT(n_prompt), 0, 1 << 24, NULL, "N,...", "prompt lengths to measure (512)"},
     {"n-gen", 'n', VERB_BENCH, OPT_INTS, AT(n_gen), 0, 1 << 24, NULL, "N,...", "numbers of tokens to generate (128)"},
@@ -86,7 +94,7 @@ const Option option_table[] = {
     {"check", 0, VERB_BENCH, OPT_TEXT, AT(check), 0, 0, NULL, "SUM",
      "fail unless the logits of the first test have this checksum"},
 
-    {"json", 0, VERB_RUN | VERB_SCORE | VERB_PLAN | VERB_INFO | VERB_TOKENIZE, OPT_FLAG, AT(json), 0, 0, NULL, NULL,
+    {"json", 0, TEXTUAL | VERB_PLAN | VERB_INFO, OPT_FLAG, AT(json), 0, 0, NULL, NULL,
      "one JSON object on standard output instead of text"},
     {"quiet", 'q', VERB_ALL, OPT_FLAG, AT(quiet), 0, 0, NULL, NULL, "no notices, no progress, no closing line"},
     {"verbose", 'v', VERB_ALL, OPT_FLAG, AT(verbose), 0, 0, NULL, NULL, "say more"},

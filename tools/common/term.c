@@ -102,6 +102,19 @@ void term_log(void *arg, int level, const char *message) {
         term_notice(arg, "%s", message);
 }
 
+static const char *phase_name(int phase) {
+    switch (phase) {
+    case THIMBLE_PHASE_LOAD:
+        return "loading";
+    case TERM_PHASE_MEASURE:
+        return "reading the text";
+    case TERM_PHASE_ANSWER:
+        return "answering";
+    default:
+        return "reading the prompt";
+    }
+}
+
 int term_progress(void *arg, int phase, uint64_t done, uint64_t total) {
     Term *t = arg;
     double now = term_now();
@@ -113,7 +126,7 @@ int term_progress(void *arg, int phase, uint64_t done, uint64_t total) {
     }
     if (t->quiet || total == 0) return 0;
     const int percent = (int)(100.0 * (double)done / (double)total);
-    const char *what = phase == THIMBLE_PHASE_LOAD ? "loading" : "reading the prompt";
+    const char *what = phase_name(phase);
     char line[160], a[32], b[32];
     int n;
     if (done >= total) {
@@ -125,8 +138,9 @@ int term_progress(void *arg, int phase, uint64_t done, uint64_t total) {
         if (now - t->phase_start < 0.2 || now - t->last_line < 0.1) return 0;
         n = phase == THIMBLE_PHASE_LOAD ? snprintf(line, sizeof line, "\r%s %d %% (%s of %s)\x1b[K", what, percent,
                                                    text_size(done, a), text_size(total, b))
-                                        : snprintf(line, sizeof line, "\r%s %d %% (%llu of %llu tokens)\x1b[K", what,
-                                                   percent, (unsigned long long)done, (unsigned long long)total);
+                                        : snprintf(line, sizeof line, "\r%s %d %% (%llu of %llu %s)\x1b[K", what, percent,
+                                                   (unsigned long long)done, (unsigned long long)total,
+                                                   phase == TERM_PHASE_ANSWER ? "answers" : "tokens");
         t->progress_shown = true;
     } else {
         bool due = percent / 10 > t->last_percent / 10 || now - t->last_line >= 10;

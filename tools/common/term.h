@@ -25,6 +25,8 @@ double term_now(void); /* seconds, monotonic */
 __attribute__((format(printf, 2, 3))) void term_notice(Term *t, const char *format, ...);  /* not with -q */
 __attribute__((format(printf, 2, 3))) void term_verbose(Term *t, const char *format, ...); /* only with -v */
 __attribute__((format(printf, 2, 3))) void term_error(Term *t, const char *format, ...);   /* always */
+/* Phases of our own, beside those of the library. */
+enum { TERM_PHASE_MEASURE = 100, TERM_PHASE_ANSWER };
 /* For ThimbleLog and ThimbleProgress; arg is the Term. Progress cancels once someone asked to stop. */
 void term_log(void *arg, int level, const char *message);
 int term_progress(void *arg, int phase, uint64_t done, uint64_t total);
