@@ -68,12 +68,6 @@ bool th_bind_scales(Binder *b, const char *name, int64_t n, const Weight **out) 
                    (long long)values, (long long)n);
 }
 
-bool th_bind_cache(const Binder *b, int n) {
-    return b->cache_type != THIMBLE_CACHE_Q8_0 || n % 32 == 0 ||
-           th_fail(b->err, THIMBLE_E_UNSUPPORTED,
-                   "a q8_0 cache needs rows of a multiple of 32 values; this model's have %d", n);
-}
-
 bool th_bind_experts(Binder *b, const char *name, int64_t cols, int64_t rows, int flags, const Weight **out) {
     char full[MAX_NAME];
     full_name(b, name, ".weight", full);

@@ -39,7 +39,6 @@ typedef struct Binder {
     const Kernels *kernels;
     Arena *arena; /* of the model: private records */
     int layer;    /* -1: tensors of the whole model */
-    int cache_type;
     Err *err;
 } Binder;
 /* What a pass of T tokens is measured with. */
@@ -108,8 +107,6 @@ static inline float th_scale_of(const Weight *scale, int i) {
     if (!scale) return 1.0f;
     return th_weights_f32(scale)[(int64_t)th_weight_cols(scale) * th_weight_rows(scale) > 1 ? i : 0];
 }
-/* E_UNSUPPORTED unless the cache can hold rows of n values. */
-bool th_bind_cache(const Binder *b, int n);
 bool th_bind_has(const Binder *b, const char *name);
 /* Zeroed private record from the model's arena. */
 void *th_bind_record(Binder *b, size_t bytes);

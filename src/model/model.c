@@ -84,7 +84,6 @@ bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err
                      .kernels = &m->kernels,
                      .arena = &m->arena,
                      .layer = -1,
-                     .cache_type = o->cache_type,
                      .err = err};
     if (!bind_embedding(m, &binder) || !bind_rope(m, &binder) || !bind_layers(m, &binder, err) ||
         !bind_head(m, &binder) || (m->n_layers > m->hp.n_layer && !th_mtp_bind(m, &binder)))

@@ -64,35 +64,42 @@ static int first_visible(const AttendSpec *a, int position) {
 
 /* ---- cached values ---------------------------------------------------------------------------------------------- */
 
-enum { Q8_BLOCK = 32, Q8_BYTES = 34 }; /* f16 scale, 32 integers */
+/* A row is cut into blocks of 32 values, each an f16 scale and an integer a value; where its length is no multiple of
+ * 32 (heads of 80), the last block is shorter. So every head size can be cached, and no block spans two heads. */
+enum { Q8_BLOCK = 32 };
 
 size_t th_cache_value_bytes(int cache_type, int n) {
     switch (cache_type) {
     case THIMBLE_CACHE_F32: return (size_t)n * 4;
-    case THIMBLE_CACHE_Q8_0: return (size_t)(n / Q8_BLOCK) * Q8_BYTES;
+    case THIMBLE_CACHE_Q8_0: return (size_t)n + 2 * (size_t)((n + Q8_BLOCK - 1) / Q8_BLOCK);
     default: return (size_t)n * 2;
     }
 }
 
 static void store_q8(char *dst, const float *x, int n) {
-    for (int b = 0; b < n / Q8_BLOCK; b++, dst += Q8_BYTES, x += Q8_BLOCK) {
+    for (int left = n; left > 0; left -= Q8_BLOCK) {
+        int block = th_min_int(left, Q8_BLOCK);
         float max = 0;
-        for (int i = 0; i < Q8_BLOCK; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
-        uint16_t d = th_f32_to_f16(max / 127.0f);
+        for (int i = 0; i < block; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+        uint16_t d = th_f32_to_f16(max < 127 * 65504.0f ? max / 127.0f : 65504.0f); /* never infinite */
         float inverse = th_f16_to_f32(d) > 0 ? 1.0f / th_f16_to_f32(d) : 0;
         memcpy(dst, &d, 2);
-        for (int i = 0; i < Q8_BLOCK; i++) {
+        for (int i = 0; i < block; i++) {
             float q = rintf(x[i] * inverse);
             dst[2 + i] = (char)(signed char)(q > 127 ? 127 : q < -127 ? -127 : q == q ? q : 0);
         }
+        dst += 2 + block, x += block;
     }
 }
 
-static void load_q8(float *dst, const char *src, size_t n) {
-    for (size_t b = 0; b < n / Q8_BLOCK; b++, src += Q8_BYTES, dst += Q8_BLOCK) {
-        uint16_t d;
-        memcpy(&d, src, 2);
-        for (int i = 0; i < Q8_BLOCK; i++) dst[i] = th_f16_to_f32(d) * (float)(signed char)src[2 + i];
+static void load_q8(float *dst, const char *src, int n) {
+    for (int left = n; left > 0; left -= Q8_BLOCK) {
+        int block = th_min_int(left, Q8_BLOCK);
+        uint16_t half;
+        memcpy(&half, src, 2);
+        float d = th_f16_to_f32(half);
+        for (int i = 0; i < block; i++) dst[i] = d * (float)(signed char)src[2 + i];
+        src += 2 + block, dst += block;
     }
 }
 
@@ -115,7 +122,8 @@ static const void *load_rows(const Attend *j, const char *base, int n_cells, int
         int cell = at % n_cells, run = th_min_int(end - at, n_cells - cell);
         const char *src = base + (size_t)cell * bytes;
         if (type == THIMBLE_CACHE_Q8_0)
-            load_q8(buffer + (size_t)(at - begin) * (size_t)n, src, (size_t)run * (size_t)n);
+            for (int i = 0; i < run; i++)
+                load_q8(buffer + (size_t)(at - begin + i) * (size_t)n, src + (size_t)i * bytes, n);
         else memcpy((char *)buffer + (size_t)(at - begin) * bytes, src, (size_t)run * bytes);
         at += run;
     }

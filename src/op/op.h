@@ -177,7 +177,7 @@ typedef struct AttendSpec {
     const float *sinks;   /* [H] or NULL */
     bool latent;          /* a value is the first Dv of its key: the cache has no v */
 } AttendSpec;
-size_t th_cache_value_bytes(int cache_type, int n); /* bytes of n consecutive cached values (q8_0: n % 32 == 0) */
+size_t th_cache_value_bytes(int cache_type, int n); /* bytes of a cached row of n values */
 /* Writes k [T][Hk][D] and v [T][Hk][Dv] at the rows' positions; cache [T], one per row. */
 void th_attend_store(Pass *p, const AttendSpec *a, const KvCache *cache, const float *k, const float *v);
 /* out [T][H][Dv]; q [T][H][D]; the caches already hold the pass's own K and V. */

@@ -14,7 +14,7 @@ for verb in run chat info plan score tokenize detokenize bench version help; do
     try 0 $verb --help
 done
 try 2 help nothing
-for verb in serve quantize rewrite perplexity probe trace verify pull; do
+for verb in serve quantize rewrite probe trace verify pull; do
     try 2 $verb $m
     ok "$verb says it is not there yet" said "not in this version"
 done

@@ -110,18 +110,19 @@ static void bias(Making *k, int il, const char *name, int n) {
 static void attention(Making *k, int il) {
     const RandomModel *m = k->m;
     int E = m->dim, q = m->heads * m->head_size, kv = m->heads_kv * m->head_size;
+    int value = m->value_size ? m->value_size : m->head_size, v = m->heads_kv * value;
     norm(k, il, "attn_norm.weight", E);
     if (m->fused_qkv) {
-        matrix(k, il, "attn_qkv.weight", E, q + 2 * kv);
+        matrix(k, il, "attn_qkv.weight", E, q + kv + v);
     } else {
         matrix(k, il, "attn_q.weight", E, m->ssm_state ? 2 * q : q);
         matrix(k, il, "attn_k.weight", E, kv);
-        matrix(k, il, "attn_v.weight", E, kv);
+        matrix(k, il, "attn_v.weight", E, v);
     }
     if (m->biases) {
         bias(k, il, "attn_q.bias", q);
         bias(k, il, "attn_k.bias", kv);
-        bias(k, il, "attn_v.bias", kv);
+        bias(k, il, "attn_v.bias", v);
     }
     if (m->qk_norm || m->qk_norm_whole) {
         norm(k, il, "attn_q_norm.weight", m->qk_norm_whole ? q : m->head_size);
@@ -131,7 +132,7 @@ static void attention(Making *k, int il) {
         bias(k, il, "attn_sinks.weight", m->heads);
         bias(k, il, "attn_output.bias", E);
     }
-    matrix(k, il, "attn_output.weight", q, E);
+    matrix(k, il, "attn_output.weight", m->heads * value, E);
     if (m->post_norms) norm(k, il, "post_attention_norm.weight", E);
 }
 
@@ -361,7 +362,7 @@ static void metadata(Making *k) {
     }
     mixed_metadata(k);
     number(k, "attention.key_length", m->latent ? m->latent + m->rope_dims : m->head_size);
-    number(k, "attention.value_length", m->latent ? m->latent : m->head_size);
+    number(k, "attention.value_length", m->latent ? m->latent : m->value_size ? m->value_size : m->head_size);
     if (m->latent) {
         number(k, "attention.key_length_mla", m->head_size);
         number(k, "attention.value_length_mla", m->head_size - m->rope_dims);

@@ -15,6 +15,7 @@
 typedef struct RandomModel {
     const char *arch;
     int layers, dim, heads, heads_kv, head_size, ff, vocab, context;
+    int value_size; /* of heads with plain attention; 0: head_size */
     int experts, experts_used, expert_ff, shared_ff, groups, dense_lead; /* experts 0: dense */
     int window;                                                          /* gemma3, gpt-oss, lfm2 */
     /* granitehybrid, lfm2, lfm2moe: every attention_every-th layer is attention, the others are Mamba-2 or, with

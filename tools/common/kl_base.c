@@ -86,7 +86,8 @@ static KlResult begin_writing(KlBase *b) {
 /* Each difference is said by its name: what to do about it differs. */
 static KlResult check_header(KlBase *b, const unsigned char *h, uint64_t file_bytes) {
     const KlHeader *w = &b->header;
-    if (memcmp(h, magic, sizeof magic) != 0) return refuse(b, KL_REFUSED, "this is no file of base log-probabilities");
+    if (memcmp(h, magic, sizeof magic) != 0)
+        return refuse(b, KL_REFUSED, "this is no file of base log-probabilities");
     if (get(h + 8, 4) != VERSION)
         return refuse(b, KL_REFUSED, "its form has the version %u, this program reads %d", (unsigned)get(h + 8, 4),
                       VERSION);
@@ -96,10 +97,10 @@ static KlResult check_header(KlBase *b, const unsigned char *h, uint64_t file_by
     if (get(h + 24, 8) != w->n_tokens || get(h + 40, 8) != w->hash)
         return refuse(b, KL_REFUSED, "it was written for another text (or the same one cut into other tokens)");
     if (get(h + 16, 4) != w->window || get(h + 20, 4) != w->stride)
-        return refuse(b, KL_REFUSED, "it was written with windows of %u tokens every %u, these are %u every %u: give -c "
-                                     "and --stride as then", (unsigned)get(h + 16, 4), (unsigned)get(h + 20, 4),
-                      w->window, w->stride);
-    /* n_rows is ours from here on: row_bytes * n_rows was checked when it was computed. */
+        return refuse(b, KL_REFUSED,
+                      "it was written with windows of %u tokens every %u, these are %u every %u: give -c and --stride "
+                      "as then", (unsigned)get(h + 16, 4), (unsigned)get(h + 20, 4), w->window, w->stride);
+    /* The number of rows is ours: its product with their size was checked before. */
     if (get(h + 32, 8) != w->n_rows || file_bytes != HEADER_BYTES + b->row_bytes * w->n_rows)
         return refuse(b, KL_REFUSED, "it is damaged: %llu bytes, it should have %llu", (unsigned long long)file_bytes,
                       (unsigned long long)(HEADER_BYTES + b->row_bytes * w->n_rows));
@@ -120,7 +121,8 @@ static KlResult begin_reading(KlBase *b) {
 KlResult kl_open(KlBase *b, const char *path, const KlHeader *want) {
     *b = (KlBase){.header = *want, .path = path};
     b->row_bytes = ROW_HEAD + 2 * (size_t)want->n_vocab;
-    if (want->n_rows > (uint64_t)INT64_MAX / 2 / b->row_bytes) return refuse(b, KL_REFUSED, "the file would be too large");
+    if (want->n_rows > (uint64_t)INT64_MAX / 2 / b->row_bytes)
+        return refuse(b, KL_REFUSED, "the file would be too large");
     b->row = malloc(b->row_bytes);
     if (!b->row) return refuse(b, KL_REFUSED, "out of memory");
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

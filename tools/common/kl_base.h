@@ -3,8 +3,9 @@
  *     header (56 bytes)  "THKLBASE" version n_vocab window stride n_tokens n_rows hash-of-ids, little endian
  *     a row per counted token: check u32 | top id i32 | ln p of the token f64 | n_vocab codes u16
  *
- * A code c says ln p = -c / 1536: 0 to 42.6 nats at an error of at most 1/3072. 65534: less than that; 65535: p = 0. Rows
- * are normalised again when they are read, so that the rounding enters a divergence only by its square (below 1e-6).
+ * A code c says ln p = -c / 1536: 0 to 42.6 nats at an error of at most 1/3072. 65534: less than that; 65535: p = 0.
+ * Rows are normalised again when they are read, so that the rounding enters a divergence only by its square (below
+ * 1e-6).
  * The file may come from anywhere: its size must be what its header says, every row carries a checksum and must sum up
  * to 1. It is written under a temporary name and renamed when it is whole. */
 #ifndef TOOLS_KL_BASE_H

@@ -75,7 +75,8 @@ const Option option_table[] = {
     {"seed", 0, SAMPLE, OPT_SEED, AT(seed), 0, 0, NULL, "N", "seed of the draws (random, printed)"},
     {"stop", 0, GENERATE, OPT_TEXTS, AT(stop), 0, 0, NULL, "TEXT",
      "end the answer before this text; may be given again"},
-    {"ignore-eog", 0, VERB_RUN | VERB_PERPLEXITY, OPT_FLAG, AT(ignore_eog), 0, 0, NULL, NULL, "go on past end-of-generation tokens"},
+    {"ignore-eog", 0, VERB_RUN | VERB_PERPLEXITY, OPT_FLAG, AT(ignore_eog), 0, 0, NULL, NULL,
+     "go on past end-of-generation tokens"},
 
     {"stride", 0, VERB_PERPLEXITY, OPT_INT, AT(stride), 1, 1 << 24, NULL, "N",
      "tokens from one window to the next (half a window)"},

@@ -136,11 +136,13 @@ int term_progress(void *arg, int phase, uint64_t done, uint64_t total) {
     }
     if (t->is_tty) {
         if (now - t->phase_start < 0.2 || now - t->last_line < 0.1) return 0;
-        n = phase == THIMBLE_PHASE_LOAD ? snprintf(line, sizeof line, "\r%s %d %% (%s of %s)\x1b[K", what, percent,
-                                                   text_size(done, a), text_size(total, b))
-                                        : snprintf(line, sizeof line, "\r%s %d %% (%llu of %llu %s)\x1b[K", what, percent,
-                                                   (unsigned long long)done, (unsigned long long)total,
-                                                   phase == TERM_PHASE_ANSWER ? "answers" : "tokens");
+        if (phase == THIMBLE_PHASE_LOAD)
+            n = snprintf(line, sizeof line, "\r%s %d %% (%s of %s)\x1b[K", what, percent, text_size(done, a),
+                         text_size(total, b));
+        else
+            n = snprintf(line, sizeof line, "\r%s %d %% (%llu of %llu %s)\x1b[K", what, percent,
+                         (unsigned long long)done, (unsigned long long)total,
+                         phase == TERM_PHASE_ANSWER ? "answers" : "tokens");
         t->progress_shown = true;
     } else {
         bool due = percent / 10 > t->last_percent / 10 || now - t->last_line >= 10;

@@ -50,7 +50,7 @@ static bool attn_bind(void **priv, const Layer *l, Binder *b) {
     a->spec = (AttendSpec){.H = n->H, .Hk = n->Hk, .D = hp->D, .Dv = hp->Dv, .softcap = hp->attn_softcap,
                            .window = l->spec.window,
                            .scale = l->spec.attn_scale != 0 ? l->spec.attn_scale : 1.0f / sqrtf((float)hp->D)};
-    return th_bind_cache(b, hp->D) && th_bind_cache(b, hp->Dv) && bind_projections(a, hp->n_embd, b) &&
+    return bind_projections(a, hp->n_embd, b) &&
            bind_norms(a, l, b) &&
            (!l->spec.sinks || th_bind_vector(b, "attn_sinks", ".weight", n->H, 1, 0, &a->sinks)) &&
            th_bind_linear(b, "attn_output", (int64_t)n->H * hp->Dv, hp->n_embd, 0, &a->out);

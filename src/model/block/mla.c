@@ -77,7 +77,7 @@ static bool mla_bind(void **priv, const Layer *l, Binder *b) {
                            .softcap = hp->attn_softcap,
                            .latent = true,
                            .scale = l->spec.attn_scale != 0 ? l->spec.attn_scale : 1.0f / sqrtf((float)m->Dk)};
-    return th_bind_cache(b, m->spec.D) && bind_inputs(m, l, b) && bind_heads(m, b) &&
+    return bind_inputs(m, l, b) && bind_heads(m, b) &&
            th_bind_linear(b, "attn_output", (int64_t)m->H * m->Dv, hp->n_embd, 0, &m->out);
 }
 
