@@ -2,8 +2,6 @@
 # budget, thread count, batch, home and paging policy, on a dense model and on mixtures of experts.
 #   law2.sh [MODEL...]   LAW2=full crosses all of them: minutes a model
 . tests/common/tap.sh
-ids=$(seq 3 2 90 | tr '\n' ',')
-ids=${ids%,}
 
 steps() { "$THIMBLE" score "$model" --tokens "$ids" --json --top all -q $how 2>"$err" | sed 's/,"stats":.*//'; }
 compare() { # OPTIONS: one combination against the plain run
@@ -59,10 +57,13 @@ for model in "$@"; do
         continue
     fi
     n_runs=0 n_bad=0
+    vocabulary=$("$THIMBLE" score "$model" --tokens 0 --json -q 2>"$err" | sed -n 's/^{"n_vocab":\([0-9]*\).*/\1/p')
+    ids=$(seq 3 2 90 | awk -v n="${vocabulary:-1}" '{ printf "%s%d", (NR > 1 ? "," : ""), $1 % n }')
     floor=$(floor_of auto)
     how="-b 1 -t 1"
     steps >"$tmp/want"
     ok "a step a token: $model" [ "$(tr '{' '\n' <"$tmp/want" | grep -c '"pos":')" -eq 44 ]
+    [ -s "$tmp/want" ] || continue
     cross
     policies
     ok "the same bits in $n_runs combinations: $model" [ "$n_bad" -eq 0 ]
