@@ -156,3 +156,5 @@ for i in 1 2; do
     "$THIMBLE" perplexity $stories -p "$text" --loops 3 --seed 5 -n 40 --json -q | sed 's/,"stats.*//' >"$tmp/loops$i"
 done
 ok "a seed repeats its answers" cmp "$tmp/loops1" "$tmp/loops2"
+try 0 help perplexity
+ok "the help names its options" printed "--kl-base FILE"
