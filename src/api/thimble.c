@@ -190,9 +190,12 @@ bool thimble_token_is_control(const ThimbleModel *m, int32_t tok) {
 }
 
 size_t thimble_detok_push(const ThimbleModel *m, ThimbleDetok *d, int32_t tok, char *out, size_t cap) {
-    char bytes[4096];
-    size_t n = thimble_token_bytes(m, tok, false, bytes, sizeof bytes);
-    if (!d || n > sizeof bytes || cap < 3 * n + 12) return 0;
+    size_t n = thimble_token_bytes(m, tok, false, NULL, 0);
+    if (!d || cap < 12 || n > (cap - 12) / 3) return 0;
+    /* A token can be longer than any room of ours: its bytes go to the end of the caller's, where the text that grows
+     * from the start (at most 3 bytes for each that was read, and what was held) cannot overtake them. */
+    char *bytes = out + cap - n;
+    thimble_token_bytes(m, tok, false, bytes, n);
     return th_utf8_stream_push(d->held, &d->n_held, bytes, n, out);
 }
 

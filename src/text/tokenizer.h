@@ -23,7 +23,8 @@ size_t th_token_bytes(const Vocab *v, int32_t id, bool show_special, char *out, 
 /* Whole sequences from their start (section 6.2): SPM loses one leading space where the rule says so. */
 bool th_detokenize(const Vocab *v, const int32_t *ids, size_t n, bool show_special, Buf *out, Err *err);
 
-/* Valid UTF-8 out of a stream of bytes (section 6.4). held: at most 3 bytes. out has room for 3 * n + 12. */
+/* Valid UTF-8 out of a stream of bytes (section 6.4). held: at most 3 bytes. out has room for 3 * n + 12;
+ * bytes may be the last n of them. */
 size_t th_utf8_stream_push(unsigned char held[8], size_t *n_held, const char *bytes, size_t n, char *out);
 size_t th_utf8_stream_end(unsigned char held[8], size_t *n_held, char *out);
 

@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "common/tiny_vocab.h"
+#include "thimble/thimble.h"
 
 static TinyVocab t; /* a test program's own */
 
@@ -117,6 +118,37 @@ static void leading_space_of_sequences(void **state) {
         expect_text(NULL, 0, false, "");
         tiny_vocab_close(&t);
     }
+}
+
+/* Through the public function: whatever a token's length, in just the room that the header asks for, and in no less. */
+static void long_tokens_of_the_library(void **state) {
+    (void)state;
+    static char text[9000], out[3 * sizeof text + 16];
+    const char invalid = '\xFF';
+    tiny_vocab_begin(&t, "llama");
+    for (size_t i = 0; i < sizeof text; i++) text[i] = i < 4500 ? (char)('a' + i % 26) : invalid;
+    gguf_writer_texts(&t.keys, "tokenizer.ggml.tokens",
+                      (Str[]){{text, sizeof text}, {"\xE2\x82", 2}, {"x", 1}}, 3);
+    must_open();
+    ThimbleModelOptions o;
+    ThimbleModel *m = NULL;
+    ThimbleError e = {0};
+    thimble_model_options_init(&o);
+    o.load = THIMBLE_LOAD_VOCAB;
+    if (thimble_model_open(&m, t.scratch.path, &o, &e) != THIMBLE_OK) fail_msg("%s", e.message);
+    ThimbleDetok d = {0};
+    assert_int_equal(thimble_detok_push(m, &d, 0, out, 3 * sizeof text + 11), 0);
+    assert_int_equal(thimble_detok_push(m, &d, 1, out, 18), 0); /* held */
+    assert_int_equal(d.n_held, 2);
+    size_t n = thimble_detok_push(m, &d, 0, out, 3 * sizeof text + 12);
+    assert_int_equal(n, 3 + 4500 + 3 * 4500);
+    assert_memory_equal(out, "\xEF\xBF\xBD", 3);
+    assert_memory_equal(out + 3, text, 4500);
+    for (size_t i = 4503; i < n; i += 3) assert_memory_equal(out + i, "\xEF\xBF\xBD", 3);
+    assert_int_equal(thimble_detok_push(m, &d, 2, out, 15), 1);
+    assert_int_equal(out[0], 'x');
+    thimble_model_close(m);
+    tiny_vocab_close(&t);
 }
 
 static void pieces_longer_than_any_room(void **state) {
@@ -235,6 +267,7 @@ int main(void) {
         cmocka_unit_test(every_byte_comes_back),
         cmocka_unit_test(no_byte_beyond_the_room),
         cmocka_unit_test(leading_space_of_sequences),
+        cmocka_unit_test(long_tokens_of_the_library),
         cmocka_unit_test(pieces_longer_than_any_room),
         cmocka_unit_test(streams_of_known_bytes),
         cmocka_unit_test(streams_do_not_depend_on_cuts),
