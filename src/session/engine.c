@@ -12,6 +12,9 @@
 #include "model/mtp.h"
 #include "session/session.h"
 
+/* What reading a header may take, however small the budget, so that a refusal can tell both numbers. */
+static const uint64_t HEADER_ROOM = 64 * TH_MIB;
+
 enum { MAX_THREADS = 256, MAX_SESSIONS = 256, MAX_BATCH = 4096, MAX_CONTEXT = 1 << 24 };
 
 static bool in_range(const char *name, int value, int low, int high, Err *err) {
@@ -193,7 +196,7 @@ static bool open_file(Engine *e, const char *path, const ThimbleModelOptions *o,
     th_cpu_isa_names(resolved->isa, e->isa, sizeof e->isa);
     resolved->weights.log = &e->options.log;
     resolved->weights.progress = &e->options.progress;
-    th_budget_init(&e->budget, resolved->budget);
+    th_budget_init(&e->budget, resolved->budget > HEADER_ROOM ? resolved->budget : HEADER_ROOM);
     pthread_mutex_init(&e->lock, NULL);
     e->has_budget = true;
     th_arena_init(&e->arena, &e->budget, MEM_METADATA);
@@ -305,7 +308,7 @@ static bool refuse(const Engine *e, Err *err) {
     return th_fail(err, THIMBLE_E_BUDGET,
                    "a budget of %llu bytes (%.1f MiB) is below the floor of %llu bytes (%.1f MiB) for a context of %d: "
                    "the nearest setting that fits is --ram %lluM%s",
-                   (unsigned long long)e->budget.limit, (double)e->budget.limit / mib,
+                   (unsigned long long)e->model.options.budget, (double)e->model.options.budget / mib,
                    (unsigned long long)e->plan.floor, (double)e->plan.floor / mib, e->plan.context,
                    (unsigned long long)((e->plan.floor + TH_MIB - 1) / TH_MIB),
                    e->plan.max_context > 0 ? " or a shorter context" : "");
@@ -329,6 +332,7 @@ static bool open_vocab(Engine *e, Err *err) {
 static bool load(Engine *e, const ModelOptions *resolved, Err *err) {
     if (!bind_and_plan(e, resolved, err)) return false;
     if (!e->plan.fits) return refuse(e, err);
+    th_budget_limit(&e->budget, resolved->budget);
     if (!open_vocab(e, err) || !th_model_load(&e->model, &e->plan, err)) return false;
     e->logit_rows = th_model_logit_rows(&e->model);
     size_t bytes = (size_t)e->logit_rows * (size_t)e->model.hp.n_vocab * sizeof(float);
@@ -341,6 +345,7 @@ static bool load(Engine *e, const ModelOptions *resolved, Err *err) {
 
 /* Description and tokenizer only; an architecture we cannot run is no error here. */
 static bool open_light(Engine *e, const ModelOptions *resolved, Err *err) {
+    th_budget_limit(&e->budget, resolved->budget);
     if (e->options.load == THIMBLE_LOAD_VOCAB && e->tokenizer_model[0] == 0)
         return th_fail(err, THIMBLE_E_UNSUPPORTED, "%s holds no tokenizer", e->path);
     if (e->options.load == THIMBLE_LOAD_VOCAB && !open_vocab(e, err)) return false;
@@ -398,7 +403,7 @@ static void fill_plan(const Engine *e, ThimblePlan *out) {
     const ModelPlan *p = &e->plan;
     *out = (ThimblePlan){.struct_size = sizeof *out,
                          .floor = p->floor,
-                         .budget = e->budget.limit,
+                         .budget = e->model.options.budget,
                          .fits = p->fits,
                          .context = p->context,
                          .max_context = p->max_context,

@@ -9,6 +9,11 @@ try 4 plan $m --json --ram $((floor - 1))
 ok "plan --json still prints the plan" printed "\"floor\":$floor,\"budget\":$((floor - 1)),\"fits\":false"
 try 0 plan $m --ram $floor
 try 4 plan $m --ram 1
+ok "a budget too small for the header alone is told both numbers too" said "1 bytes.*below the floor of .*$floor bytes"
+try 4 plan $m --json --ram 1
+ok "and in the plan" printed "\"floor\":$floor,\"budget\":1,\"fits\":false"
+try 4 run $m x --ram 1
+ok "and by run" said "what fits: .*--ram"
 try 4 run $m x --ram $((floor - 1))
 ok "both numbers are said" said "$((floor - 1)) bytes.*$floor bytes"
 ok "and what fits" said "what fits: .*--ram [0-9]*M"
