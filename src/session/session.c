@@ -301,7 +301,7 @@ static bool check_batch(Session *const *s, const int32_t *tokens, size_t n, Err 
         if (s[i]->engine != s[0]->engine) return th_fail(err, THIMBLE_E_ARG, "session %zu belongs to another model", i);
         for (size_t j = 0; j < i; j++)
             if (s[i] == s[j]) return th_fail(err, THIMBLE_E_ARG, "sessions %zu and %zu are the same", j, i);
-        if (!check_tokens(s[i], &tokens[i], 1, (size_t)s[i]->length, err))
+        if (!check_tokens(s[i], &tokens[i], 1, (size_t)s[i]->length, err) || !th_session_mend(s[i], err))
             return th_err_prefix(err, "session %zu: ", i);
     }
     return true;
