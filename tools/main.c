@@ -3,6 +3,7 @@
  * Nothing of the engine is started before a command asks for it: `thimble version` answers in a few milliseconds. */
 #include "cmd.h"
 
+#include "common/json_out.h"
 #include "common/signals.h"
 
 #include <errno.h>
@@ -61,8 +62,20 @@ static int refuse_verb(Cli *cli, const char *name) {
     return usage_error(cli, "unknown command '%s'", name);
 }
 
+/* Who asked for JSON gets JSON, also of a failure that came before there was anything to tell. */
+static void put_failure(Cli *cli, int code) {
+    Json j;
+    if (!cli->opt.json || code == EXIT_DONE || cli->out.begun) return;
+    jout_begin(&j, &cli->out);
+    jout_open(&j, '{');
+    jout_put_text(&j, "error", cli->term.last_error[0] ? cli->term.last_error : "interrupted");
+    jout_put_int(&j, "exit", code);
+    jout_end(&j);
+}
+
 /* What is left in the buffer goes out; a reader that left is a clean end, a full disk is not. */
 static int close_streams(Cli *cli, int code) {
+    put_failure(cli, code);
     out_flush(&cli->out);
     if (out_reader_left(&cli->out))
         code = signals_stop() ? code : EXIT_DONE;
@@ -92,6 +105,8 @@ static int run_verb(Cli *cli, const Verb *v, int argc, char **argv) {
     const char *stray = plain ? NULL : options_unknown_variable();
     if (stray)
         term_notice(&cli->term, "%.*s in the environment is no option and is ignored", (int)strcspn(stray, "="), stray);
+    /* `thimble run "$UNSET"`: the cache folder itself would answer to that name. */
+    if (!plain && cli->opt.n_args > 0 && !cli->opt.args[0][0]) return usage_error(cli, "MODEL is empty");
     return v->run(cli);
 }
 

@@ -20,6 +20,15 @@ for verb in serve quantize rewrite probe trace verify pull; do
 done
 try 2 frobnicate
 ok "a usage error prints nothing on standard output" quiet_stdout
+try 2 run "" hi
+ok "an empty name is no model of the cache" said "MODEL is empty"
+# --json: one object, also of a failure that came before there was anything to tell.
+for verb in "run -p hi" info plan "score -p hi" "tokenize -p hi"; do
+    try 5 $verb /nowhere/model.gguf --json
+    ok "$verb --json tells its failure as JSON" printed '^{"error":"/nowhere/model.gguf: .*","exit":5}$'
+done
+try 2 run $m hi --json --temp hot
+ok "and a usage error" printed '^{"error":"--temp: .*","exit":2}$'
 
 # Every option of the help exists, is a variable and a key; its help needs no model.
 "$THIMBLE" help run | sed -n 's/^ .*--\([a-z-]*\).*/\1/p' >"$tmp/names"

@@ -12,6 +12,7 @@ void out_open(Out *o, int fd) {
     o->fd = fd;
     o->error = 0;
     o->n = 0;
+    o->begun = false;
 }
 
 void out_flush(Out *o) {
@@ -30,6 +31,7 @@ void out_flush(Out *o) {
 }
 
 void out_write(Out *o, const char *bytes, size_t n) {
+    o->begun |= n > 0;
     while (n && !o->error) {
         size_t room = sizeof o->buf - o->n, take = n < room ? n : room;
         memcpy(o->buf + o->n, bytes, take);

@@ -11,6 +11,7 @@
 typedef struct Out {
     int fd, error; /* errno of the first failed write, 0 while all is well */
     size_t n;
+    bool begun; /* something was written */
     char buf[32768];
 } Out;
 

@@ -91,6 +91,9 @@ void term_verbose(Term *t, const char *format, ...) {
 void term_error(Term *t, const char *format, ...) {
     va_list args;
     va_start(args, format);
+    vsnprintf(t->last_error, sizeof t->last_error, format, args);
+    va_end(args);
+    va_start(args, format);
     say(t, true, "\x1b[31m", format, args);
     va_end(args);
 }

@@ -12,6 +12,7 @@ typedef struct Term {
     bool quiet, verbose, is_tty, color, broken;
     bool progress_shown; /* a progress line stands in the current row */
     FILE *log;
+    char last_error[1024]; /* what term_error said last, for those who read JSON */
     /* progress */
     int phase, last_percent;
     double phase_start, last_line;
