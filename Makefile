@@ -170,7 +170,7 @@ cppcheck:
 	    --enable=warning,portability,performance -D__x86_64__ -Iinclude -Isrc src tools examples
 # One file a run: clang-tidy 14 takes every va_list for uninitialised from the second file on.
 tidy: $(LISTS)
-	@ls $(filter-out src/kernel/x86/% src/kernel/arm/%,$(SRC_ALL)) $(TOOL_SRC) | xargs -P 2 -n 8 sh -c \
+	@ls $(filter-out src/kernel/x86/% src/kernel/arm/%,$(SRC_ALL)) $(TOOL_SRC) | xargs -P 2 -n 1 sh -c \
 	    'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- $(STD) $(INC) -Itools $(ENGINE_CFLAGS) $(TOOLS_CFLAGS) 2>/dev/null' sh
 
 install: all lib

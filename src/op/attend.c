@@ -42,6 +42,7 @@ typedef struct Attend {
     const KvCache *cache;
     const float *q;
     float *out;
+    size_t out_stride;
     const Tile *tiles;
     Work *work;
     int G, n_groups, slices; /* slices: groups that share a KV head */
@@ -286,30 +287,32 @@ static void finish(float max, float sum, float *out, const float *sink, int n) {
 
 /* ---- many rows: a worker walks the ranges of a tile ------------------------------------------------------------- */
 
+/* Output of head i of the tile's, row by row. */
+static float *tile_out(const Attend *j, Tile t, int group, int i) {
+    size_t head = (size_t)(t.row + i / j->G) * (size_t)j->a->H + (size_t)(group * j->G + i % j->G);
+    return j->out + head * j->out_stride;
+}
+
+/* Queries are gathered before the first output is written: it may take their place. */
 static void attend_tile(const Attend *j, Tile t, int group, Work *w) {
     const AttendSpec *a = j->a;
     int n = t.n * j->G;
-    for (int i = 0; i < n; i++) w->total_max[i] = -INFINITY, w->total_sum[i] = 0;
-    for (int i = 0; i < t.n; i++)
-        memset(j->out + ((size_t)(t.row + i) * (size_t)a->H + (size_t)(group * j->G)) * (size_t)a->Dv, 0,
-               (size_t)j->G * (size_t)a->Dv * sizeof(float));
     gather_queries(j, t, group, w);
+    for (int i = 0; i < n; i++) {
+        w->total_max[i] = -INFINITY, w->total_sum[i] = 0;
+        memset(tile_out(j, t, group, i), 0, (size_t)a->Dv * sizeof(float));
+    }
     int end = j->p->rows[t.row + t.n - 1].position + 1;
     int range = first_visible(a, j->p->rows[t.row].position) / RANGE * RANGE;
     for (; range < end; range += RANGE) {
         attend_range(j, t, group, range, w);
-        for (int i = 0; i < n; i++) {
-            size_t head = (size_t)(t.row + i / j->G) * (size_t)a->H + (size_t)(group * j->G + i % j->G);
-            merge(&w->total_max[i], &w->total_sum[i], j->out + head * (size_t)a->Dv, w->max[i], w->sum[i],
+        for (int i = 0; i < n; i++)
+            merge(&w->total_max[i], &w->total_sum[i], tile_out(j, t, group, i), w->max[i], w->sum[i],
                   w->acc + (size_t)i * (size_t)a->Dv, a->Dv);
-        }
     }
-    for (int i = 0; i < n; i++) {
-        int h = group * j->G + i % j->G;
-        finish(w->total_max[i], w->total_sum[i],
-               j->out + ((size_t)(t.row + i / j->G) * (size_t)a->H + (size_t)h) * (size_t)a->Dv,
-               a->sinks ? &a->sinks[h] : NULL, a->Dv);
-    }
+    for (int i = 0; i < n; i++)
+        finish(w->total_max[i], w->total_sum[i], tile_out(j, t, group, i),
+               a->sinks ? &a->sinks[group * j->G + i % j->G] : NULL, a->Dv);
 }
 
 static void attend_tiles(void *arg, int worker, int begin, int end) {
@@ -340,7 +343,8 @@ static void attend_parts(void *arg, int worker, int begin, int end) {
     }
 }
 
-static void attend_spread(Pass *p, Attend *j, float *totals) {
+/* Outputs grow apart from out, which may be the queries' place. totals [T][H][2], sums [T][H][Dv]. */
+static void attend_spread(Pass *p, Attend *j, float *totals, float *sums) {
     const AttendSpec *a = j->a;
     int n = p->T * a->H, begin = first_visible(a, p->rows[0].position), end = 0;
     for (int t = 0; t < p->T; t++) {
@@ -348,7 +352,7 @@ static void attend_spread(Pass *p, Attend *j, float *totals) {
         end = th_max_int(end, p->rows[t].position + 1);
     }
     for (int i = 0; i < n; i++) totals[2 * i] = -INFINITY, totals[2 * i + 1] = 0;
-    memset(j->out, 0, (size_t)n * (size_t)a->Dv * sizeof(float));
+    memset(sums, 0, (size_t)n * (size_t)a->Dv * sizeof *sums);
     for (int wave = begin / RANGE * RANGE; wave < end; wave += WAVE * RANGE) {
         j->wave = wave;
         j->n_wave = th_min_int(WAVE, (end - wave + RANGE - 1) / RANGE);
@@ -356,13 +360,15 @@ static void attend_spread(Pass *p, Attend *j, float *totals) {
         for (int i = 0; i < n; i++)
             for (int r = 0; r < j->n_wave; r++) {
                 const float *part = part_at(j, i / a->H, i % a->H, r);
-                merge(&totals[2 * i], &totals[2 * i + 1], j->out + (size_t)i * (size_t)a->Dv, part[0], part[1],
-                      part + 2, a->Dv);
+                merge(&totals[2 * i], &totals[2 * i + 1], sums + (size_t)i * (size_t)a->Dv, part[0], part[1], part + 2,
+                      a->Dv);
             }
     }
-    for (int i = 0; i < n; i++)
-        finish(totals[2 * i], totals[2 * i + 1], j->out + (size_t)i * (size_t)a->Dv,
-               a->sinks ? &a->sinks[i % a->H] : NULL, a->Dv);
+    for (int i = 0; i < n; i++) {
+        float *sum = sums + (size_t)i * (size_t)a->Dv;
+        finish(totals[2 * i], totals[2 * i + 1], sum, a->sinks ? &a->sinks[i % a->H] : NULL, a->Dv);
+        memcpy(j->out + (size_t)i * j->out_stride, sum, (size_t)a->Dv * sizeof *sum);
+    }
 }
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
@@ -384,7 +390,7 @@ size_t th_attend_scratch(const AttendSpec *a, int T, int threads) {
     for (int i = 0; i < N_BUFFERS; i++) work += th_scratch_f32_size(floats[i]) * (i == N_BUFFERS - 1 ? 4 : 1);
     return th_scratch_size((size_t)T * sizeof(Tile)) + th_scratch_size((size_t)threads * sizeof(Work)) +
            (size_t)threads * work + th_scratch_f32_size(rows * (size_t)a->H * WAVE * (size_t)(a->Dv + 2)) +
-           th_scratch_f32_size(2 * rows * (size_t)a->H);
+           th_scratch_f32_size(2 * rows * (size_t)a->H) + th_scratch_f32_size(rows * (size_t)a->H * (size_t)a->Dv);
 }
 
 static Work *make_work(Pass *p, const AttendSpec *a, int threads) {
@@ -422,11 +428,13 @@ void th_attend(Pass *p, const AttendSpec *a, const KvCache *cache, float *out, c
                 .work = make_work(p, a, threads)};
     j.slices = j.n_groups / a->Hk;
     j.G = a->H / j.n_groups;
+    j.out_stride = a->out_stride ? a->out_stride : (size_t)a->Dv;
     int n = make_tiles(p, tiles) * j.n_groups;
     for (int t = 0; t < p->T; t++) longest = th_max_int(longest, p->rows[t].position);
     if (p->T <= SPREAD_ROWS && threads > 1 && n < 4 * threads && longest >= RANGE) {
         j.parts = th_scratch_f32(p, (size_t)p->T * (size_t)a->H * WAVE * (size_t)(a->Dv + 2));
-        attend_spread(p, &j, th_scratch_f32(p, 2 * (size_t)p->T * (size_t)a->H));
+        float *totals = th_scratch_f32(p, 2 * (size_t)p->T * (size_t)a->H);
+        attend_spread(p, &j, totals, th_scratch_f32(p, (size_t)p->T * (size_t)a->H * (size_t)a->Dv));
     } else {
         th_pool_run_grain(p->pool, attend_tiles, &j, n, 1);
     }

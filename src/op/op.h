@@ -176,11 +176,12 @@ typedef struct AttendSpec {
     int cache_type;       /* THIMBLE_CACHE_* */
     const float *sinks;   /* [H] or NULL */
     bool latent;          /* a value is the first Dv of its key: the cache has no v */
+    size_t out_stride;    /* floats between heads of the output; 0: Dv */
 } AttendSpec;
 size_t th_cache_value_bytes(int cache_type, int n); /* bytes of a cached row of n values */
 /* Writes k [T][Hk][D] and v [T][Hk][Dv] at the rows' positions; cache [T], one per row. */
 void th_attend_store(Pass *p, const AttendSpec *a, const KvCache *cache, const float *k, const float *v);
-/* out [T][H][Dv]; q [T][H][D]; the caches already hold the pass's own K and V. */
+/* out [T][H][Dv]; q [T][H][D]; the caches already hold the pass's own K and V. out may be q if out_stride is D. */
 void th_attend(Pass *p, const AttendSpec *a, const KvCache *cache, float *out, const float *q);
 size_t th_attend_scratch(const AttendSpec *a, int T, int threads);
 

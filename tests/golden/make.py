@@ -25,6 +25,13 @@ MODELS = {
     "bailingmoe2": dict(L=3, R=4, qk=True, fused_qkv=True, X=8, K=2, Fe=16, Fs=16, G=4, Gu=2, norm=True, scale=2.5, lead=1,
                         gate_bias=True),
     "mixtral_separate": dict(arch="llama", rope="norm", X=4, K=2, Fe=24, F=24, norm=True, separate=True),
+    "deepseek2": dict(rope="norm", D=20, R=8, C=24, Dv=12, Rq=16, L=3, X=8, K=3, Fe=16, Fs=32, G=4, Gu=2, norm=True,
+                      scale=2.5, lead=1, gate_bias=True, yarn=(4.0, 16), yarn_log=0.0625, shared=2),
+    "deepseek2_old": dict(arch="deepseek2", rope="norm", D=20, R=8, C=24, Dv=12, kv_b=True, X=4, K=2, Fe=16, Fs=16, lead=1,
+                          shared=1),
+    "bailingmoe3": dict(rope="norm", L=4, D=20, R=8, C=24, Dv=12, Rq=16, X=4, K=2, Fe=16, Fs=24, G=1, Gu=1, norm=True,
+                        scale=2.5, lead=1, gate_bias=True, latent_every=4, kda=12, bound=-5.0, taps=4, clamp=0.5,
+                        shared_clamp=[0.0, 0.25, 0.5, 0.0], nextn=1),
 }
 
 
@@ -42,6 +49,10 @@ class Writer:
             body = struct.pack("<II", 4, value)
         elif isinstance(value, float):
             body = struct.pack("<If", 6, value)
+        elif isinstance(value, list):
+            is_real = isinstance(value[0], float)
+            body = struct.pack("<IIQ", 9, 6 if is_real else 4, len(value))
+            body += struct.pack(f"<{len(value)}{'f' if is_real else 'I'}", *value)
         else:
             body = struct.pack("<IQ", 8, len(value)) + value.encode()
         self.kv.append(name + body)
@@ -61,6 +72,29 @@ class Writer:
             f.write(out + bytes(-len(out) % 32) + data)
 
 
+def is_kda(m, layer):
+    return bool(m.get("latent_every")) and (layer + 1) % m["latent_every"] != 0
+
+
+def make_latent(m, b, matrix, vector):
+    E, H, C, R, D, Dv = m["E"], m["H"], m["C"], m["R"], m["D"], m["Dv"]
+    if m.get("Rq"):
+        matrix(b + "attn_q_a.weight", m["Rq"], E)
+        vector(b + "attn_q_a_norm.weight", m["Rq"], 1)
+        matrix(b + "attn_q_b.weight", H * D, m["Rq"])
+    else:
+        matrix(b + "attn_q.weight", H * D, E)
+    matrix(b + "attn_kv_a_mqa.weight", C + R, E)
+    vector(b + "attn_kv_a_norm.weight", C, 1)
+    if m.get("kv_b"):
+        matrix(b + "attn_kv_b.weight", H * (D - R + Dv), C)
+    else:
+        matrix(b + "attn_k_b.weight", H, C, D - R)
+        matrix(b + "attn_v_b.weight", H, Dv, C)
+    if m.get("latent_every"):
+        matrix(b + "attn_gate.weight", H, E)
+
+
 def make_weights(m, rng):
     """name -> array [experts][rows][cols]; norms and other vectors in float32, matrices in float16."""
     w = {}
@@ -78,7 +112,21 @@ def make_weights(m, rng):
     for i in range(m["L"]):
         b = f"blk.{i}."
         vector(b + "attn_norm.weight", E, 1)
-        if m.get("fused_qkv"):
+        if is_kda(m, i):
+            di = m["H"] * m["kda"]
+            for name in ("attn_q", "attn_k", "attn_v", "ssm_f_a", "ssm_g_a"):
+                matrix(b + name + ".weight", di, E)
+            for name in "qkv":
+                w[b + f"ssm_conv1d_{name}.weight"] = rng.normal(0, 0.5, (di, 1, m["taps"])).astype(np.float32)
+            matrix(b + "ssm_beta.weight", m["H"], E)
+            w[b + "ssm_a"] = rng.uniform(0.5, 2, (m["H"], 1)).astype(np.float32)
+            vector(b + "ssm_dt.bias", di)
+            vector(b + "ssm_norm.weight", m["kda"], 1)
+            q = di
+        elif m.get("C"):
+            make_latent(m, b, matrix, vector)
+            q = m["H"] * m["Dv"]
+        elif m.get("fused_qkv"):
             matrix(b + "attn_qkv.weight", q + 2 * kv, E)
         else:
             for name, rows in (("attn_q", q), ("attn_k", kv), ("attn_v", kv)):
@@ -121,22 +169,47 @@ def make_weights(m, rng):
     return w
 
 
+def write_latent(m, out, a):
+    """Keys of latent attention; the ones of the cache where other models have those of their heads."""
+    old = bool(m.get("kv_b"))
+    kv = [int(not is_kda(m, i)) for i in range(m["L"] + m.get("nextn", 0))] if m.get("latent_every") else m["H"] if old else 1
+    out.put(f"{a}.attention.head_count_kv", kv)
+    out.put(f"{a}.attention.key_length", m["D"] if old else m["C"] + m["R"])
+    out.put(f"{a}.attention.value_length", m["Dv"] if old else m["C"])
+    out.put(f"{a}.attention.kv_lora_rank", m["C"])
+    if not old:
+        out.put(f"{a}.attention.key_length_mla", m["D"])
+        out.put(f"{a}.attention.value_length_mla", m["Dv"])
+    for field, key in (("shared", "expert_shared_count"), ("norm", "expert_weights_norm"), ("kda", "kda.head_dim"),
+                       ("bound", "kda.gate_lower_bound"), ("taps", "ssm.conv_kernel"), ("clamp", "swiglu_clamp_exp"),
+                       ("shared_clamp", "swiglu_clamp_shexp"), ("yarn_log", "rope.scaling.yarn_log_multiplier"),
+                       ("nextn", "nextn_predict_layers")):
+        if m.get(field):
+            out.put(f"{a}.{key}", m[field])
+    if a == "deepseek2" and m.get("G"):
+        out.put(f"{a}.expert_gating_func", 2)
+
+
 def write_model(m, w, path):
     out, a = Writer(), m["arch"]
     out.put("general.architecture", a)
-    for key, value in (("block_count", m["L"]), ("context_length", 64), ("embedding_length", m["E"]),
+    if m.get("C"):
+        write_latent(m, out, a)
+    for key, value in (("block_count", m["L"] + m.get("nextn", 0)), ("context_length", 64), ("embedding_length", m["E"]),
                        ("feed_forward_length", m["F"]), ("attention.head_count", m["H"]),
-                       ("attention.head_count_kv", m["Hk"]), ("attention.key_length", m["D"]),
-                       ("attention.value_length", m["D"]), ("attention.layer_norm_rms_epsilon", m["eps"]),
+                       ("attention.head_count_kv", m["Hk"] if not m.get("C") else None),
+                       ("attention.key_length", m["D"] if not m.get("C") else None),
+                       ("attention.value_length", m["D"] if not m.get("C") else None), ("attention.layer_norm_rms_epsilon", m["eps"]),
                        ("rope.dimension_count", m["R"]), ("rope.freq_base", m["base"])):
-        out.put(f"{a}.{key}", value)
+        if value is not None:
+            out.put(f"{a}.{key}", value)
     optional = (("X", "expert_count"), ("K", "expert_used_count"), ("Fe", "expert_feed_forward_length"),
                 ("Fs", "expert_shared_feed_forward_length"), ("G", "expert_group_count"), ("Gu", "expert_group_used_count"),
                 ("lead", "leading_dense_block_count"), ("scale", "expert_weights_scale"),
                 ("window", "attention.sliding_window"), ("pattern", "attention.sliding_window_pattern"),
                 ("softcap", "final_logit_softcapping"), ("linear", "rope.scaling.factor"))
     for field, key in optional:
-        if m.get(field):
+        if m.get(field) and not (field == "Fs" and a == "deepseek2"):
             out.put(f"{a}.{key}", m[field])
     if a == "bailingmoe2":
         out.put(f"{a}.expert_shared_count", 1)
@@ -189,7 +262,7 @@ def angles(m, w, sliding, n):
         low, high = max(0, np.floor(dim[0])), min(R - 1, np.ceil(dim[1]))
         mix = 1 - np.clip((i - low) / max(0.001, high - low), 0, 1)
         theta = theta / s * (1 - mix) + theta * mix
-        magnitude = 0.1 * np.log(s) + 1
+        magnitude = 0.1 * np.log(s) + 1 if not m.get("yarn_log") else 1.0
     return np.arange(n)[:, None] * theta[None, :], magnitude
 
 
@@ -227,6 +300,58 @@ def attention(m, w, b, x, sliding):
     return out.reshape(T, H * D) @ w[b + "attn_output.weight"].T
 
 
+def latent_attention(m, w, b, x):
+    """The decompressed form: every head has keys and values of its own."""
+    T, H, C, R, D, Dv = len(x), m["H"], m["C"], m["R"], m["D"], m["Dv"]
+    n = D - R
+    if m.get("Rq"):
+        q = rms(x @ w[b + "attn_q_a.weight"].T, w[b + "attn_q_a_norm.weight"], m["eps"]) @ w[b + "attn_q_b.weight"].T
+    else:
+        q = x @ w[b + "attn_q.weight"].T
+    both = x @ w[b + "attn_kv_a_mqa.weight"].T
+    c, q = rms(both[:, :C], w[b + "attn_kv_a_norm.weight"], m["eps"]), q.reshape(T, H, D)
+    angle, magnitude = angles(m, w, False, T)
+    kr = np.repeat(rotate(m, both[:, None, C:], angle, magnitude), H, axis=1)
+    q = np.concatenate([q[..., :n], rotate(m, q[..., n:], angle, magnitude)], axis=2)
+    if m.get("kv_b"):
+        kv = (c @ w[b + "attn_kv_b.weight"].T).reshape(T, H, n + Dv)
+        kn, v = kv[..., :n], kv[..., n:]
+    else:
+        kn = np.einsum("hcn,tc->thn", w[b + "attn_k_b.weight"], c)
+        v = np.einsum("hvc,tc->thv", w[b + "attn_v_b.weight"], c)
+    k = np.concatenate([kn, kr], axis=2)
+    mu = 1 + m["yarn_log"] * np.log(m["yarn"][0]) if m.get("yarn_log") else 1
+    score = np.einsum("thd,shd->hts", q, k) * mu * mu / np.sqrt(D)
+    score = np.where(np.tril(np.ones((T, T), bool)), score, -np.inf)
+    p = np.exp(score - score.max(axis=2, keepdims=True))
+    o = np.einsum("hts,shv->thv", p / p.sum(axis=2, keepdims=True), v)
+    if m.get("latent_every"):
+        o = o * sigmoid(x @ w[b + "attn_gate.weight"].T)[..., None]
+    return o.reshape(T, H * Dv) @ w[b + "attn_output.weight"].T
+
+
+def kda(m, w, b, x):
+    T, H, d, taps = len(x), m["H"], m["kda"], m["taps"]
+    parts = []
+    for name in "qkv":
+        y, kernel = x @ w[b + f"attn_{name}.weight"].T, w[b + f"ssm_conv1d_{name}.weight"][:, 0, :]
+        past = np.concatenate([np.zeros((taps - 1, H * d)), y])
+        parts.append(silu(sum(past[i:i + T] * kernel[:, i] for i in range(taps))).reshape(T, H, d))
+    q, k, v = parts
+    q, k = (y / np.maximum(np.sqrt((y * y).sum(axis=2, keepdims=True)), m["eps"]) for y in (q, k))
+    f = (x @ w[b + "ssm_f_a.weight"].T + w[b + "ssm_dt.bias"]).reshape(T, H, d)
+    decay = np.exp(m["bound"] * sigmoid(w[b + "ssm_a"].reshape(1, H, 1) * f))
+    beta, o = sigmoid(x @ w[b + "ssm_beta.weight"].T), np.zeros((T, H, d))
+    for h in range(H):
+        S = np.zeros((d, d))
+        for t in range(T):
+            S = decay[t, h][:, None] * S
+            S = S + np.outer(k[t, h], beta[t, h] * (v[t, h] - k[t, h] @ S))
+            o[t, h] = q[t, h] @ S / np.sqrt(d)
+    o = rms(o, w[b + "ssm_norm.weight"], m["eps"]).reshape(T, H * d)
+    return o * sigmoid(x @ w[b + "ssm_g_a.weight"].T) @ w[b + "attn_output.weight"].T
+
+
 def route(m, z, bias):
     p = sigmoid(z) if m.get("G") else np.exp(z - z.max()) / np.exp(z - z.max()).sum()
     s = p + (bias if bias is not None else 0)
@@ -241,7 +366,11 @@ def route(m, z, bias):
     return ids, weights * (m.get("scale") or 1)
 
 
-def feed_forward(m, w, b, x):
+def gated(gate, up, limit):
+    return np.minimum(silu(gate), limit) * np.clip(up, -limit, limit) if limit else silu(gate) * up
+
+
+def feed_forward(m, w, b, x, layer):
     act = gelu if m.get("post") else silu
     if b + "ffn_gate.weight" in w:
         return (act(x @ w[b + "ffn_gate.weight"].T) * (x @ w[b + "ffn_up.weight"].T)) @ w[b + "ffn_down.weight"].T
@@ -253,9 +382,10 @@ def feed_forward(m, w, b, x):
     for t, row in enumerate(x):
         ids, weights = route(m, w[b + "ffn_gate_inp.weight"] @ row, w.get(b + "exp_probs_b.bias"))
         for e, weight in zip(ids, weights):
-            y[t] += weight * (w[b + "ffn_down_exps.weight"][e] @ (silu(gate[e] @ row) * (up[e] @ row)))
+            y[t] += weight * (w[b + "ffn_down_exps.weight"][e] @ gated(gate[e] @ row, up[e] @ row, m.get("clamp")))
     if m.get("Fs"):
-        h = silu(x @ w[b + "ffn_gate_shexp.weight"].T) * (x @ w[b + "ffn_up_shexp.weight"].T)
+        limit = m["shared_clamp"][layer] if m.get("shared_clamp") else None
+        h = gated(x @ w[b + "ffn_gate_shexp.weight"].T, x @ w[b + "ffn_up_shexp.weight"].T, limit)
         open_ = sigmoid(x @ w[b + "ffn_gate_inp_shexp.weight"])[:, None] if m.get("gated") else 1
         y += open_ * (h @ w[b + "ffn_down_shexp.weight"].T)
     return y
@@ -267,9 +397,13 @@ def logits_of(m, weights, tokens):
     for i in range(m["L"]):
         b = f"blk.{i}."
         sliding = bool(m.get("window")) and i % m["pattern"] < m["pattern"] - 1
-        y = attention(m, w, b, rms(x, w[b + "attn_norm.weight"], m["eps"]), sliding)
+        normed = rms(x, w[b + "attn_norm.weight"], m["eps"])
+        if is_kda(m, i):
+            y = kda(m, w, b, normed)
+        else:
+            y = latent_attention(m, w, b, normed) if m.get("C") else attention(m, w, b, normed, sliding)
         x = x + (rms(y, w[b + "post_attention_norm.weight"], m["eps"]) if m.get("post") else y)
-        y = feed_forward(m, w, b, rms(x, w[b + "ffn_norm.weight"], m["eps"]))
+        y = feed_forward(m, w, b, rms(x, w[b + "ffn_norm.weight"], m["eps"]), i)
         x = x + (rms(y, w[b + "post_ffw_norm.weight"], m["eps"]) if m.get("post") else y)
     out = rms(x, w["output_norm.weight"], m["eps"]) @ w["token_embd.weight" if m["tied"] else "output.weight"].T
     return m["softcap"] * np.tanh(out / m["softcap"]) if m.get("softcap") else out

@@ -13,6 +13,7 @@
 
 #include "common/gguf_writer.h"
 #include "model/arch.h"
+#include "quant/type.h"
 
 enum { LAYERS = 6 };
 
@@ -231,11 +232,115 @@ static void glm_defaults(void **state) {
     end();
 }
 
+/* ---- latent attention and its relatives ---- */
+
+static void latent(const char *arch, int rope_dims) {
+    begin(arch);
+    number("expert_count", 8), number("expert_used_count", 2), number("expert_feed_forward_length", 40);
+    number("expert_shared_count", 2), number("leading_dense_block_count", 1);
+    number("attention.kv_lora_rank", 32), number("rope.dimension_count", (uint32_t)rope_dims);
+    number("attention.key_length", 32 + (uint32_t)rope_dims), number("attention.value_length", 32);
+    number("attention.key_length_mla", 24), number("attention.value_length_mla", 12);
+}
+
+static void latent_numbers(void **state) {
+    (void)state;
+    latent("deepseek2", 8);
+    read_well();
+    assert_int_equal(r.hp.gating, 1);
+    assert_int_equal(r.hp.ff_shared, 80);
+    assert_true(r.hp.mla_latent == 32 && r.hp.mla_key == 24 && r.hp.mla_value == 12);
+    assert_true(spec_of(1).attn_scale == (float)(1 / sqrt(24)));
+    assert_ptr_equal(spec_of(0).mix, &th_block_mla);
+    assert_ptr_equal(spec_of(0).ffn, &th_block_ffn);
+    assert_ptr_equal(spec_of(1).ffn, &th_block_moe);
+    end();
+    latent("deepseek2", 8); /* the magnitude of YaRN lies in the scale, not in the rotation */
+    gguf_writer_str(&r.w, key("rope.scaling.type"), "yarn");
+    real("rope.scaling.factor", 4), real("rope.scaling.yarn_log_multiplier", 0.0625f);
+    read_well();
+    double mu = 1 + 0.0625 * log(4);
+    assert_true(r.hp.has_yarn_log && spec_of(1).attn_scale == (float)(mu * mu / sqrt(24)));
+    end();
+    begin("deepseek2"); /* an old file, dense throughout: sizes of heads where others have them */
+    number("attention.kv_lora_rank", 32), number("rope.dimension_count", 8);
+    number("attention.key_length", 20), number("attention.value_length", 12);
+    read_well();
+    assert_true(r.hp.mla_key == 20 && r.hp.mla_value == 12);
+    assert_ptr_equal(spec_of(5).ffn, &th_block_ffn);
+    end();
+}
+
+/* The one model whose files leave the router's kind out although it is not the default. */
+static void gating_of_one_model(void **state) {
+    (void)state;
+    for (int blocks = 46; blocks <= 49; blocks++)
+        for (int i = 0; i < 2; i++) {
+            memset(&r, 0, sizeof r);
+            snprintf(r.arch, sizeof r.arch, "deepseek2");
+            gguf_writer_init(&r.w);
+            gguf_writer_str(&r.w, "general.architecture", "deepseek2");
+            number("block_count", (uint32_t)blocks), number("context_length", 256), number("embedding_length", 32);
+            number("attention.head_count", 4), number("feed_forward_length", 96), number("attention.kv_lora_rank", 32);
+            number("rope.dimension_count", 4), real("attention.layer_norm_rms_epsilon", 1e-6f);
+            number("expert_count", 8), number("expert_used_count", 2), number("expert_feed_forward_length", 40);
+            gguf_writer_tensor(&r.w, "token_embd.weight", TYPE_Q4_0, 2, (uint64_t[]){32, i ? 154880 : 154881}, NULL);
+            assert_true(gguf_writer_save(&r.w, path));
+            gguf_writer_free(&r.w);
+            th_budget_init(&r.budget, (uint64_t)64 << 20);
+            assert_true(th_gguf_open(&r.g, path, &r.budget, &r.err));
+            if (!th_hparams_read(&r.hp, &r.g, &r.err)) fail_msg("%s", r.err.message);
+            assert_int_equal(r.hp.gating, i && (blocks == 47 || blocks == 48) ? 2 : 1);
+            end();
+        }
+}
+
+static void latent_refusals(void **state) {
+    (void)state;
+    begin("deepseek2");
+    refused(THIMBLE_E_FORMAT, "attention.kv_lora_rank is missing");
+    latent("deepseek2", 24); /* nothing of a head would be left */
+    refused(THIMBLE_E_FORMAT, "24 rotated dimensions");
+    latent("bailingmoe3", 8);
+    refused(THIMBLE_E_FORMAT, "kda.head_dim is missing");
+    latent("bailingmoe3", 8);
+    number("kda.head_dim", 16), number("ssm.conv_kernel", 4), real("kda.gate_lower_bound", 1);
+    refused(THIMBLE_E_FORMAT, "kda.gate_lower_bound");
+    latent("bailingmoe3", 8);
+    number("kda.head_dim", 16), number("ssm.conv_kernel", 4), real("kda.gate_lower_bound", -5);
+    gguf_writer_bool(&r.w, key("kda.safe_gate"), false);
+    refused(THIMBLE_E_UNSUPPORTED, "kda.safe_gate");
+}
+
+static void keyed_layers(void **state) {
+    (void)state;
+    const uint32_t kv[LAYERS] = {0, 0, 1, 0, 0, 1};
+    const float clamps[LAYERS] = {0, 7, 0, 0.5f, -1, 3};
+    latent("bailingmoe3", 8);
+    number("kda.head_dim", 16), number("ssm.conv_kernel", 4), real("kda.gate_lower_bound", -5);
+    gguf_writer_array(&r.w, key("attention.head_count_kv"), GGUF_U32, kv, LAYERS);
+    gguf_writer_array(&r.w, key("swiglu_clamp_exp"), GGUF_F32, clamps, LAYERS);
+    real("swiglu_clamp_shexp", 2);
+    number("nextn_predict_layers", 1);
+    read_well();
+    assert_int_equal(r.hp.n_layer, LAYERS - 1);
+    assert_int_equal(r.hp.gating, 2);
+    assert_int_equal(r.hp.ff_shared, 80); /* as there is no tensor to tell */
+    for (int il = 0; il < r.hp.n_layer; il++) {
+        assert_ptr_equal(spec_of(il).mix, kv[il] ? &th_block_mla : &th_block_kda);
+        assert_true(spec_of(il).head_gate && spec_of(il).attn_scale == 0);
+        assert_true(r.hp.layer[il].clamp == (clamps[il] > 0 ? clamps[il] : 0) && r.hp.layer[il].shared_clamp == 2);
+    }
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(architectures),   cmocka_unit_test(unknown_architecture), cmocka_unit_test(rotated_weights),
         cmocka_unit_test(missing_numbers), cmocka_unit_test(pattern_of_windows),   cmocka_unit_test(gemma_scale),
         cmocka_unit_test(gptoss_layers),   cmocka_unit_test(granite_scales),       cmocka_unit_test(glm_defaults),
+        cmocka_unit_test(latent_numbers),       cmocka_unit_test(latent_refusals), cmocka_unit_test(gating_of_one_model),
+        cmocka_unit_test(keyed_layers),
     };
     snprintf(path, sizeof path, "/tmp/thimble-numbers-XXXXXX");
     int fd = mkstemp(path);

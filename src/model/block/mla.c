@@ -76,6 +76,7 @@ static bool mla_bind(void **priv, const Layer *l, Binder *b) {
                            .Dv = m->C,
                            .softcap = hp->attn_softcap,
                            .latent = true,
+                           .out_stride = (size_t)(m->C + m->R),
                            .scale = l->spec.attn_scale != 0 ? l->spec.attn_scale : 1.0f / sqrtf((float)m->Dk)};
     return bind_inputs(m, l, b) && bind_heads(m, b) &&
            th_bind_linear(b, "attn_output", (int64_t)m->H * m->Dv, hp->n_embd, 0, &m->out);
@@ -107,7 +108,7 @@ static uint64_t mla_scratch(const void *priv, const Layer *l, const PassSize *si
     size_t T = (size_t)size->T, heads = T * (size_t)m->H, D = (size_t)m->spec.D;
     uint64_t bytes = th_scratch_f32_size(heads * (size_t)th_max_int(m->Dk, m->Dv)) + th_scratch_f32_size(T * D) +
                      th_scratch_f32_size(m->gate.w ? heads : 0) + th_scratch_f32_size(heads * D) +
-                     th_scratch_f32_size(heads * (size_t)m->C) + th_scratch_size(T * sizeof(KvCache));
+                     th_scratch_size(T * sizeof(KvCache));
     uint64_t project = th_scratch_f32_size(T * (size_t)m->Rq) +
                        th_max_size(th_prepare_scratch(l->hp->n_embd, size->T), th_prepare_scratch(m->Rq, size->T));
     uint64_t enter =
@@ -161,7 +162,7 @@ static bool mla_forward(Pass *p, const void *priv, const Layer *l, float *y, con
     spec.cache_type = p->rows[0].seq->cache_type;
     float *q = th_scratch_f32(p, heads * (size_t)th_max_int(m->Dk, m->Dv)), *kv = th_scratch_f32(p, T * (size_t)spec.D);
     float *gate = th_scratch_f32(p, m->gate.w ? heads : 0), *latent = th_scratch_f32(p, heads * (size_t)spec.D);
-    float *u = th_scratch_f32(p, heads * (size_t)m->C), *o = q; /* queries are done with when values leave */
+    float *u = latent, *o = q; /* what was found takes the place of the queries, what leaves that of the first ones */
     KvCache *cache = th_scratch_take(p, T * sizeof *cache);
     for (int t = 0; t < p->T; t++)
         cache[t] = (KvCache){.k = p->rows[t].seq->layer[l->index], .n_cells = p->rows[t].seq->context};
@@ -169,7 +170,7 @@ static bool mla_forward(Pass *p, const void *priv, const Layer *l, float *y, con
     if (ok) {
         th_attend_store(p, &spec, cache, kv, NULL);
         th_attend(p, &spec, cache, u, latent);
-        ok = th_linear_heads(p, o, (size_t)m->Dv, m->kv_b.w ? &m->kv_b : &m->v_b, &m->values, u, (size_t)m->C, p->T);
+        ok = th_linear_heads(p, o, (size_t)m->Dv, m->kv_b.w ? &m->kv_b : &m->v_b, &m->values, u, (size_t)spec.D, p->T);
     }
     if (ok) {
         if (m->gate.w) open_gates(p, m, o, gate);
