@@ -74,6 +74,32 @@ class Writer:
         if sinks:
             self.tensor(b + 'attn_sinks.weight', [H], 2.0)
 
+    def delta_net(self, il, packing='apart', dt='ssm_dt.bias'):
+        E, d, b = self.get('embedding_length'), self.get('ssm.state_size'), 'blk.%d.' % il
+        Nk, Nv = self.get('ssm.group_count'), self.get('ssm.time_step_rank')
+        kd, vd = Nk * d, Nv * d
+        if packing == 'legacy':
+            self.tensor(b + 'ssm_in.weight', [E, 2 * kd + 2 * vd])
+        else:
+            self.tensor(b + 'attn_qkv.weight', [E, 2 * kd + vd])
+            self.tensor(b + 'attn_gate.weight', [E, vd])
+        for name, rows in (('ssm_beta', Nv), ('ssm_alpha', Nv)) if packing == 'apart' else (('ssm_ba', 2 * Nv),):
+            self.tensor(b + name + '.weight', [E, rows])
+        self.tensor(b + 'ssm_conv1d.weight', [4, 1, 2 * kd + vd] if packing == 'legacy' else [4, 2 * kd + vd])
+        self.tensor(b + dt, [Nv], 1.0)
+        self.tensor(b + 'ssm_a', [Nv], 0.8, -1.0)
+        self.norm(b + 'ssm_norm.weight', d)
+        self.tensor(b + 'ssm_out.weight', [vd, E])
+
+    def gated_attention(self, il, Hk):
+        E, H, D = self.get('embedding_length'), self.get('attention.head_count'), self.get('attention.key_length')
+        b = 'blk.%d.' % il
+        for name, rows in (('attn_q', 2 * H * D), ('attn_k', Hk * D), ('attn_v', Hk * D)):
+            self.tensor(b + name + '.weight', [E, rows])
+        self.tensor(b + 'attn_output.weight', [H * D, E])
+        self.norm(b + 'attn_q_norm.weight', D)
+        self.norm(b + 'attn_k_norm.weight', D)
+
     def mamba2(self, il):
         E, di, N = self.get('embedding_length'), self.get('ssm.inner_size'), self.get('ssm.time_step_rank')
         ds, G, Kc, b = self.get('ssm.state_size'), self.get('ssm.group_count'), self.get('ssm.conv_kernel'), 'blk.%d.' % il
@@ -164,6 +190,54 @@ def granitehybrid_moe(path):
     w.save(path)
 
 
+SSM = {'ssm.conv_kernel': 4, 'ssm.inner_size': 32, 'ssm.state_size': 8, 'ssm.time_step_rank': 4, 'ssm.group_count': 2}
+
+
+def qwen3next_legacy(path):
+    """Joint projections in blocks of a key head, an interval of 2, partly rotated heads."""
+    w = Writer('qwen3next', 8, block_count=3, expert_count=6, expert_used_count=2, expert_feed_forward_length=16,
+               expert_shared_feed_forward_length=24, full_attention_interval=2, **{**SSM, 'rope.dimension_count': 4})
+    for il in range(3):
+        w.norm('blk.%d.attn_norm.weight' % il, 32)
+        w.gated_attention(il, 2) if il == 1 else w.delta_net(il, 'legacy')
+        w.norm('blk.%d.post_attention_norm.weight' % il, 32)
+        w.experts(il, 16, shared=24)
+        w.tensor('blk.%d.ffn_gate_inp_shexp.weight' % il, [32])
+    w.save(path, tied=False)
+
+
+def qwen35_ollama(path):
+    """Key heads of 0 mark recurrent layers, three sections, ssm_dt without a suffix, tensors of other parts."""
+    w = Writer('qwen35', 9, block_count=4, **{**SSM, 'rope.dimension_count': 8, 'rope.dimension_sections': [2, 1, 1],
+                                              'attention.head_count_kv': [0, 2, 0, 0], 'attention.key_length': 12,
+                                              'attention.value_length': 12})
+    w.tensor('v.blk.0.attn_q.weight', [32, 32])
+    w.tensor('mm.0.weight', [32, 32])
+    for il in range(4):
+        w.norm('blk.%d.attn_norm.weight' % il, 32)
+        w.gated_attention(il, 2) if il == 1 else w.delta_net(il, dt='ssm_dt')
+        w.norm('blk.%d.post_attention_norm.weight' % il, 32)
+        w.dense(il)
+    w.tensor('mtp.fc.weight', [64, 32])
+    w.save(path)
+
+
+def qwen35moe_sections(path):
+    """A section that no position of text follows, a BOOL array of recurrent layers, a value head for each key head."""
+    w = Writer('qwen35moe', 10, block_count=3, expert_count=4, expert_used_count=2, expert_feed_forward_length=16,
+               expert_shared_feed_forward_length=16, nextn_predict_layers=0,
+               **{**SSM, 'ssm.time_step_rank': 2, 'ssm.inner_size': 16, 'rope.dimension_count': 8,
+                  'rope.dimension_sections': [1, 1, 1, 1], 'attention.recurrent_layers': [True, False, True]})
+    del w.kv['qwen35moe.feed_forward_length']
+    for il in range(3):
+        w.norm('blk.%d.attn_norm.weight' % il, 32)
+        w.gated_attention(il, 2) if il == 1 else w.delta_net(il)
+        w.norm('blk.%d.post_attention_norm.weight' % il, 32)
+        w.experts(il, 16, shared=16)
+        w.tensor('blk.%d.ffn_gate_inp_shexp.weight' % il, [32])
+    w.save(path)
+
+
 def longrope(path, original):
     w = Writer('llama', 3, block_count=2, **{'rope.scaling.type': 'longrope', 'rope.scaling.attn_factor': 1.19,
                'rope.scaling.original_context_length': original, 'rope.dimension_count': 8})
@@ -251,6 +325,9 @@ if __name__ == '__main__':
     out = sys.argv[1] + '/'
     lfm2moe(out + 'lfm2moe')
     granitehybrid_moe(out + 'granitehybrid_moe')
+    qwen3next_legacy(out + 'qwen3next_legacy')
+    qwen35_ollama(out + 'qwen35_ollama')
+    qwen35moe_sections(out + 'qwen35moe_sections')
     longrope(out + 'longrope_long', 64)
     longrope(out + 'longrope_short', 256)
     gptoss(out + 'gptoss')

@@ -132,6 +132,11 @@ SHEETS = {
     'gpt-oss': dict(NEOX, gating=3, norm=False, pattern=2, ffn_norm='post_attention_norm', clamped=True),
     'glm4moe': dict(rope='mrope', qk=True, gating=2, scale=True, ffn_norm='post_attention_norm'),
     'bailingmoe2': dict(NEOX, qk=True, gating=2, scale=True),
+    'qwen3next': dict(NEOX, qk=True, gating=1, norm=True, shared_gate=True, ffn_norm='post_attention_norm',
+                      recurrent='delta_net', out_gate=True, grouped=True),
+    'qwen35': dict(rope='imrope', qk=True, ffn_norm='post_attention_norm', recurrent='delta_net', out_gate=True),
+    'qwen35moe': dict(rope='imrope', qk=True, gating=1, norm=True, shared_gate=True, ffn_norm='post_attention_norm',
+                      recurrent='delta_net', out_gate=True),
     'lfm2': dict(NEOX, qk=True, recurrent='shortconv'),
     'lfm2moe': dict(NEOX, qk=True, recurrent='shortconv', gating=2, norm=True),
 }
@@ -151,6 +156,7 @@ class Model:
         self.D = key('attention.key_length', self.E // max(self.H))
         self.Dv = key('attention.value_length', self.E // max(self.H))
         self.R = key('rope.dimension_count', self.D)
+        self.recurrent = self.recurrent_layers()
         self.window = key('attention.sliding_window', 0)
         self.sliding = self.windows()
         self.final = 'token_embd_norm.weight' if 'token_embd_norm.weight' in self.g.info else 'output_norm.weight'
@@ -163,6 +169,13 @@ class Model:
     def per_layer(self, name, default):
         v = self.key(name, default)
         return v if isinstance(v, list) else [v] * self.L
+
+    def recurrent_layers(self):
+        marks, interval = self.key('attention.recurrent_layers'), self.key('full_attention_interval', 4)
+        by_heads = [k == 0 for k in self.Hk]
+        if self.sheet.get('recurrent') != 'delta_net' or (marks is None and any(by_heads)):
+            return by_heads
+        return marks or [(n + 1) % interval != 0 for n in range(self.L)]
 
     def w(self, il, name):
         return self.g.tensor('blk.%d.%s' % (il, name))
@@ -226,8 +239,11 @@ class Model:
         """The position a pair follows (3.3): 0 for section e of a token of text."""
         s = (self.key('rope.dimension_sections') or [0] * 4) + [0] * 4
         total = sum(s[:4])
-        if self.sheet['rope'] != 'mrope' or total == 0:
+        if self.sheet['rope'] not in ('mrope', 'imrope') or total == 0:
             return self.position
+        k = pair % total
+        if self.sheet['rope'] == 'imrope':
+            return self.position if k < 3 * s[k % 3] else 0
         return self.position if pair % total < s[0] + s[1] + s[2] else 0
 
     def rotate(self, x, sliding):
@@ -267,7 +283,12 @@ class Model:
 
     def attention(self, il, x):
         H, Hk, st = self.H[il], self.Hk[il], self.state[il]
-        q = self.heads(il, 'attn_q', x, H, self.D, 'attn_q_norm.weight')
+        if self.sheet.get('out_gate'):  # 4.4
+            both, D = self.linear(il, 'attn_q', x), self.D
+            q = [rms_norm(both[h * 2 * D:h * 2 * D + D], self.w(il, 'attn_q_norm.weight'), self.eps) for h in range(H)]
+            gate = [sigmoid(a) for h in range(H) for a in both[h * 2 * D + D:(h + 1) * 2 * D]]
+        else:
+            q, gate = self.heads(il, 'attn_q', x, H, self.D, 'attn_q_norm.weight'), [1.0] * (H * self.Dv)
         k = self.heads(il, 'attn_k', x, Hk, self.D, 'attn_k_norm.weight')
         if not (self.sheet.get('granite') and self.key('rope.scaling.finetuned', True) is False):
             q = [self.rotate(h, self.sliding[il]) for h in q]
@@ -284,9 +305,9 @@ class Model:
                 scores = [cap * math.tanh(s / cap) for s in scores]
             weights = softmax(scores + [sinks[h]] if sinks else scores)
             out += [sum(weights[i] * st['v'][first + i][kv][d] for i in range(len(scores))) for d in range(self.Dv)]
-        return self.linear(il, 'attn_output', out)
+        return self.linear(il, 'attn_output', list(map(mul, out, gate)))
 
-    # ---- recurrent layers (8, 9) ----
+    # ---- recurrent layers (6, 8, 9) ----
 
     def conv(self, il, name, x):
         """Depthwise over time, tap Kc - 1 at the current token."""
@@ -295,6 +316,43 @@ class Model:
         rows = [[0.0] * len(x)] * (taps - 1 - len(past)) + past + [x]
         self.state[il]['conv'] = rows[1:] if taps > 1 else []
         return [sum(w[c][i] * rows[i][c] for i in range(taps)) for c in range(len(x))]
+
+    def delta_inputs(self, il, x, d, Nk, Nv):
+        """Queries, keys and values in one; z; logits of beta and alpha (6, 6.5)."""
+        rep = Nv // Nk
+        if self.w(il, 'ssm_in.weight'):
+            y, n = self.linear(il, 'ssm_in', x), 2 * d + 2 * rep * d
+            blocks = [y[h * n:(h + 1) * n] for h in range(Nk)]
+            cut = lambda first, last: [v for block in blocks for v in block[first:last]]
+            m, z = cut(0, d) + cut(d, 2 * d) + cut(2 * d, 2 * d + rep * d), cut(2 * d + rep * d, n)
+        else:
+            m, z = self.linear(il, 'attn_qkv', x), self.linear(il, 'attn_gate', x)
+        if not self.w(il, 'ssm_ba.weight'):
+            return m, z, self.linear(il, 'ssm_beta', x), self.linear(il, 'ssm_alpha', x)
+        ba = self.linear(il, 'ssm_ba', x)
+        pick = lambda first: [ba[h * 2 * rep + first + r] for h in range(Nk) for r in range(rep)]
+        return m, z, pick(0), pick(rep)
+
+    def delta_net(self, il, x):
+        d, Nk, Nv = self.key('ssm.state_size'), self.key('ssm.group_count'), self.key('ssm.time_step_rank')
+        m, z, beta, alpha = self.delta_inputs(il, x, d, Nk, Nv)
+        u = [silu(a) for a in self.conv(il, 'ssm_conv1d', m)]
+        unit = lambda v: [a / max(math.sqrt(dot(v, v)), self.eps) for a in v]
+        q = [unit(u[h * d:(h + 1) * d]) for h in range(Nk)]
+        k = [unit(u[(Nk + h) * d:(Nk + h + 1) * d]) for h in range(Nk)]
+        v, A, out = u[2 * Nk * d:], self.w(il, 'ssm_a'), []
+        dt = self.w(il, 'ssm_dt.bias') or self.w(il, 'ssm_dt')
+        for j in range(Nv):
+            h = j // (Nv // Nk) if self.sheet.get('grouped') else j % Nk
+            decay, o = math.exp(A[j] * softplus(alpha[j] + dt[j])), []
+            for e in range(d):
+                S = [decay * s for s in self.state[il]['S'].get((j, e), [0.0] * d)]
+                step = sigmoid(beta[j]) * (v[j * d + e] - dot(S, k[h]))
+                S = self.state[il]['S'][j, e] = [s + step * a for s, a in zip(S, k[h])]
+                o.append(dot(S, q[h]) / math.sqrt(d))
+            o = rms_norm(o, self.w(il, 'ssm_norm.weight'), self.eps)
+            out += [a * silu(b) for a, b in zip(o, z[j * d:(j + 1) * d])]
+        return self.linear(il, 'ssm_out', out)
 
     def mamba2(self, il, x):
         di, N, ds = self.key('ssm.inner_size'), self.key('ssm.time_step_rank'), self.key('ssm.state_size')
@@ -384,7 +442,7 @@ class Model:
         scale = math.sqrt(self.E) if self.sheet.get('gemma') else self.sheet.get('granite') and self.key('embedding_scale', 0)
         h = [a * (scale or 1) for a in h]
         for il in range(self.L):
-            mix = self.attention if self.Hk[il] else getattr(self, self.sheet['recurrent'])
+            mix = getattr(self, self.sheet['recurrent']) if self.recurrent[il] else self.attention
             moe = self.w(il, 'ffn_gate_inp.weight') is not None
             h = self.sub_block(il, h, mix, 'attn_norm', 'post_attention_norm')
             h = self.sub_block(il, h, self.experts if moe else self.ffn, self.sheet.get('ffn_norm', 'ffn_norm'),
