@@ -28,26 +28,7 @@ void th_mapped_close(Weights *ws) {
 
 static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
     (void)ws, (void)err;
-    *view = (View){.weight = w, .part = part, .parts = 1, .rows = w->rows};
-    if (th_weight_is_bundle(w)) {
-        for (int i = 0; i < w->n_members; i++) {
-            const Weight *m = w->member[i];
-            view->ptr[i] = m->memory + (size_t)part * (size_t)m->rows * m->row_bytes;
-        }
-        return true;
-    }
-    view->row0 = part * w->part_rows;
-    view->parts = w->n_parts - part;
-    view->rows = w->rows - view->row0;
-    view->ptr[0] = w->memory + (size_t)view->row0 * w->row_bytes;
-    return true;
+    return th_memory_pin(w, w->n_parts, part, view);
 }
 
-static void unpin(Weights *ws, View *view) { (void)ws, (void)view; }
-
-static bool ready(const Weights *ws, const Weight *w, int part) {
-    (void)ws, (void)w, (void)part;
-    return true;
-}
-
-const HomeOps th_home_mapped = {.name = "mapped", .pin = pin, .unpin = unpin, .ready = ready};
+const HomeOps th_home_mapped = {.name = "mapped", .pin = pin, .unpin = th_memory_unpin, .ready = th_memory_ready};

@@ -83,9 +83,7 @@ void th_resident_close(Weights *ws) {
     ws->resident = NULL;
 }
 
-/* One view gives all that is there from the part on. */
-static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
-    (void)ws, (void)err;
+bool th_memory_pin(const Weight *w, int n_there, int part, View *view) {
     *view = (View){.weight = w, .part = part, .parts = 1, .rows = w->rows};
     if (th_weight_is_bundle(w)) {
         for (int i = 0; i < w->n_members; i++) {
@@ -95,17 +93,22 @@ static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
         return true;
     }
     view->row0 = part * w->part_rows;
-    view->parts = w->resident_parts - part;
-    view->rows = (w->resident_parts == w->n_parts ? w->rows : w->resident_parts * w->part_rows) - view->row0;
+    view->parts = n_there - part;
+    view->rows = (n_there == w->n_parts ? w->rows : n_there * w->part_rows) - view->row0;
     view->ptr[0] = w->memory + (size_t)view->row0 * w->row_bytes;
     return true;
 }
 
-static void unpin(Weights *ws, View *view) { (void)ws, (void)view; }
+void th_memory_unpin(Weights *ws, View *view) { (void)ws, (void)view; }
 
-static bool ready(const Weights *ws, const Weight *w, int part) {
+bool th_memory_ready(const Weights *ws, const Weight *w, int part) {
     (void)ws, (void)w, (void)part;
     return true;
 }
 
-const HomeOps th_home_resident = {.name = "resident", .pin = pin, .unpin = unpin, .ready = ready};
+static bool pin(Weights *ws, const Weight *w, int part, View *view, Err *err) {
+    (void)ws, (void)err;
+    return th_memory_pin(w, w->resident_parts, part, view);
+}
+
+const HomeOps th_home_resident = {.name = "resident", .pin = pin, .unpin = th_memory_unpin, .ready = th_memory_ready};
