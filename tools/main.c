@@ -93,7 +93,10 @@ static int run_verb(Cli *cli, const Verb *v, int argc, char **argv) {
     bool plain = v->bit & (VERB_HELP | VERB_VERSION);
     cli->verb = v->name;
     cli->bit = v->bit;
-    if (!options_read(&cli->opt, v->bit, argc, argv, plain, why, sizeof why)) return usage_error(cli, "%s", why);
+    if (!options_read(&cli->opt, v->bit, argc, argv, plain, why, sizeof why)) {
+        for (int i = 0; i < argc; i++) cli->opt.json |= !strcmp(argv[i], "--json"); /* it may stand behind the fault */
+        return usage_error(cli, "%s", why);
+    }
     if (cli->opt.help) {
         help_verb(cli, v->name, v->bit);
         return EXIT_DONE;

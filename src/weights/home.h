@@ -148,8 +148,8 @@ static inline bool th_weights_huge(uint64_t bytes) { return bytes >= 32 * TH_MIB
 /* Resident bytes: one region, filled in running order. */
 bool th_resident_load(Weights *ws, Err *err);
 void th_resident_close(Weights *ws);
-/* What lies in memory and stays there (resident, mapped): one view gives all from the part on, of which n_there parts are
- * in memory; unpinning does nothing. */
+/* What lies in memory and stays there (resident, mapped): one view gives all from the part on, of n_there parts that
+ * are in memory; unpinning does nothing. */
 bool th_memory_pin(const Weight *w, int n_there, int part, View *view);
 void th_memory_unpin(Weights *ws, View *view);
 bool th_memory_ready(const Weights *ws, const Weight *w, int part);

@@ -99,7 +99,7 @@ bool th_weights_load(Weights *ws, Err *err); /* takes the planned memory, reads 
 /* ---- in a pass ------------------------------------------------------------------------------------------------- */
 int th_weights_parts(const Weight *w); /* bundle: experts */
 const float *th_weights_f32(const Weight *w); /* WEIGHT_VECTOR only, after load; [rows][cols] as f32 */
-/* The first rows of a dense matrix that no read is needed for: for guesses, which may depend on it; results must not. */
+/* The first rows of a dense matrix that no read is needed for: guesses may depend on it, results must not. */
 int th_weights_resident_rows(const Weight *w);
 /* Gathers rows (dequantised) of a WEIGHT_EMBED matrix: dst [n][cols]. */
 bool th_weights_rows(Weights *ws, const Weight *w, const int32_t *rows, int n, float *dst, Err *err);

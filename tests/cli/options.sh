@@ -29,6 +29,8 @@ for verb in "run -p hi" info plan "score -p hi" "tokenize -p hi"; do
 done
 try 2 run $m hi --json --temp hot
 ok "and a usage error" printed '^{"error":"--temp: .*","exit":2}$'
+try 2 run $m hi --temp hot --json
+ok "wherever --json stands" printed '^{"error":"--temp: .*","exit":2}$'
 
 # Every option of the help exists, is a variable and a key; its help needs no model.
 "$THIMBLE" help run | sed -n 's/^ .*--\([a-z-]*\).*/\1/p' >"$tmp/names"
