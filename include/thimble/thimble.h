@@ -74,7 +74,7 @@ enum { THIMBLE_CACHE_F16 = 0, THIMBLE_CACHE_F32, THIMBLE_CACHE_Q8_0 };
 enum { THIMBLE_EVICT_AUTO = 0, THIMBLE_EVICT_LRU, THIMBLE_EVICT_LFU };
 enum { THIMBLE_AUTO = 0, THIMBLE_ON = 1, THIMBLE_OFF = 2 };
 /* Guessing tokens ahead (thimble_session_next): AUTO guesses where weights stream and as far as it pays, by MTP heads
- * and by looking up what followed earlier; MTP and LOOKUP always guess, by that means alone. Never changes an answer. */
+ * and by looking up what followed earlier; MTP and LOOKUP always guess, by that means alone. No answer changes. */
 enum { THIMBLE_DRAFT_AUTO = 0, THIMBLE_DRAFT_OFF, THIMBLE_DRAFT_MTP, THIMBLE_DRAFT_LOOKUP };
 
 typedef struct ThimbleModelOptions {

@@ -27,7 +27,7 @@ typedef struct LayerSpec {
     bool grouped_keys; /* value head j uses key head j / (heads / key heads), not j % key heads; ssm_ba accordingly */
     /* norms */
     const char *mix_norm, *ffn_norm;           /* before a block; NULL: "attn_norm", "ffn_norm"; "": none */
-    const char *mix_post_norm, *ffn_post_norm; /* behind it; NULL: none (gemma3: "post_attention_norm", "post_ffw_norm") */
+    const char *mix_post_norm, *ffn_post_norm; /* behind it, or NULL (gemma3: "post_attention_norm", "post_ffw_norm") */
     int act_fn;           /* ACT_FN_* */
     bool shared_gated;    /* shared expert weighed by sigmoid(ffn_gate_inp_shexp . x) */
 } LayerSpec;
@@ -70,7 +70,7 @@ struct Block {
     /* For snapshots: the i-th of the cache's series of rows. What a sequence of `length` tokens still needs of it are
      * the positions out->first .. length - 1. False beyond the last series. There whenever state is. */
     bool (*rows)(const void *priv, const Layer *l, const SeqState *s, int length, int i, CacheRows *out);
-    /* y [T][E] = block(x [T][E]); x is already normalised (where there is a norm) and stays untouched. False with p->err. */
+    /* y [T][E] = block(x [T][E]); x is normalised (where there is a norm) and stays untouched. False with p->err. */
     bool (*forward)(Pass *p, const void *priv, const Layer *l, float *y, const float *x);
     /* Reads ahead what this layer would probably use for hidden x [E] of an earlier layer. NULL: nothing. */
     void (*guess)(Pass *p, const void *priv, const Layer *l, const float *x);

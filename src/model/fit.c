@@ -111,7 +111,7 @@ static void choose_batch(const Model *m, ModelPlan *plan, int least_batch) {
     plan->batch = th_max_int(n, least_batch);
 }
 
-/* Last of all, because a session can do without: one for each CHECKPOINT_EVERY tokens of context and a few for turns. */
+/* Last, because a session can do without: one for each CHECKPOINT_EVERY tokens of context and a few for turns. */
 static void choose_checkpoints(const Model *m, ModelPlan *plan) {
     uint64_t taken = others(m, plan, plan->context, plan->batch);
     uint64_t most = allowance(m, plan, taken, CHECKPOINT_SHARE) - taken;

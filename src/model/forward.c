@@ -38,7 +38,8 @@ bool th_model_block(Pass *p, const Layer *l, bool is_ffn, float *x, float *h, fl
     const float *pre = is_ffn ? l->ffn_norm : l->mix_norm, *post = is_ffn ? l->ffn_post_norm : l->mix_post_norm;
     size_t n = (size_t)p->T * (size_t)hp->n_embd;
     if (pre) th_rms_norm(p, h, x, pre, hp->n_embd, p->T, hp->eps);
-    if (!block->forward(p, is_ffn ? l->ffn : l->mix, l, y, pre ? h : x)) return th_err_prefix(p->err, "layer %d: ", l->index);
+    if (!block->forward(p, is_ffn ? l->ffn : l->mix, l, y, pre ? h : x))
+        return th_err_prefix(p->err, "layer %d: ", l->index);
     if (post) th_rms_norm(p, y, y, post, hp->n_embd, p->T, hp->eps);
     if (hp->residual_scale != 0 && hp->residual_scale != 1) th_scale(p, y, hp->residual_scale, n);
     th_add(p, x, y, n);

@@ -77,7 +77,7 @@ void th_model_close(Model *m); /* accepts any half-built Model */
 bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err);
 /* logits [n][V] for rows pick[0..n) of the hidden states of the last forward; n <= th_model_logit_rows. */
 bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err);
-/* The same for the pass's first n rows (n <= options.draft_rows), into the pass's scratch: valid until th_model_finish. */
+/* The same for the pass's first n rows (n <= options.draft_rows), in its scratch: valid until th_model_finish. */
 bool th_model_draft_logits(Model *m, const float *hidden, int n, float **logits, Err *err);
 void th_model_finish(Model *m); /* releases the pass's scratch */
 /* For mtp.c: parts of the above. */

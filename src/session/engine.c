@@ -235,8 +235,8 @@ static double predict_slope(const Engine *e) {
     return all > 0 ? 0.02 + read / all : 0.5;
 }
 
-/* As many guesses as the rows of logits and the copies of recurrent memory for them leave the context and all but 1/share
- * of the resident weights as they are. False in *fits: not even one. */
+/* As many guesses as the rows of logits and the copies of recurrent memory for them leave the context and all but
+ * 1/share of the resident weights as they are. False in *fits: not even one. */
 static bool try_drafts(Engine *e, const ModelPlan *plain, int share, bool *fits, Err *err) {
     Model *m = &e->model;
     int context = m->options.context, usual = usual_drafts(e);
@@ -305,10 +305,11 @@ static bool bind_and_plan(Engine *e, const ModelOptions *resolved, Err *err) {
 
 static bool refuse(const Engine *e, Err *err) {
     double mib = (double)TH_MIB;
+    uint64_t budget = e->model.options.budget;
     return th_fail(err, THIMBLE_E_BUDGET,
                    "a budget of %llu bytes (%.1f MiB) is below the floor of %llu bytes (%.1f MiB) for a context of %d: "
                    "the nearest setting that fits is --ram %lluM%s",
-                   (unsigned long long)e->model.options.budget, (double)e->model.options.budget / mib,
+                   (unsigned long long)budget, (double)budget / mib,
                    (unsigned long long)e->plan.floor, (double)e->plan.floor / mib, e->plan.context,
                    (unsigned long long)((e->plan.floor + TH_MIB - 1) / TH_MIB),
                    e->plan.max_context > 0 ? " or a shorter context" : "");

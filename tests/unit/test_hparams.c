@@ -339,7 +339,7 @@ int main(void) {
         cmocka_unit_test(architectures),   cmocka_unit_test(unknown_architecture), cmocka_unit_test(rotated_weights),
         cmocka_unit_test(missing_numbers), cmocka_unit_test(pattern_of_windows),   cmocka_unit_test(gemma_scale),
         cmocka_unit_test(gptoss_layers),   cmocka_unit_test(granite_scales),       cmocka_unit_test(glm_defaults),
-        cmocka_unit_test(latent_numbers),  cmocka_unit_test(latent_refusals),      cmocka_unit_test(gating_of_one_model),
+        cmocka_unit_test(latent_numbers),  cmocka_unit_test(latent_refusals), cmocka_unit_test(gating_of_one_model),
         cmocka_unit_test(keyed_layers),
     };
     snprintf(path, sizeof path, "/tmp/thimble-numbers-XXXXXX");
