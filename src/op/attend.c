@@ -19,7 +19,8 @@ enum {
     TILE = 16,           /* rows that share a chunk */
     WAVE = 16,           /* ranges handed out at once when there are few rows */
     SPREAD_ROWS = 4,     /* at most this many rows are worth handing out by ranges */
-    MOST_HEADS = 16      /* of one KV head that go together: many more share it in latent attention */
+    MOST_HEADS = 16,     /* of one KV head that go together: many more share it in latent attention */
+    INLINE_WORK = 32768  /* products below this are done before another thread would have woken up */
 };
 
 typedef struct Tile {
@@ -435,6 +436,8 @@ void th_attend(Pass *p, const AttendSpec *a, const KvCache *cache, float *out, c
         j.parts = th_scratch_f32(p, (size_t)p->T * (size_t)a->H * WAVE * (size_t)(a->Dv + 2));
         float *totals = th_scratch_f32(p, 2 * (size_t)p->T * (size_t)a->H);
         attend_spread(p, &j, totals, th_scratch_f32(p, (size_t)p->T * (size_t)a->H * (size_t)a->Dv));
+    } else if ((size_t)p->T * (size_t)(longest + 1) * (size_t)(a->H * (a->D + a->Dv)) < INLINE_WORK) {
+        attend_tiles(&j, 0, 0, n);
     } else {
         th_pool_run_grain(p->pool, attend_tiles, &j, n, 1);
     }

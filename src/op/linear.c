@@ -12,7 +12,7 @@
 enum {
     TOKEN_BLOCK_BYTES = 160 * 1024, /* activations that a kernel sweeps per run of rows: they should stay in L2 */
     ROWS_PER_SWEEP = 64,
-    INLINE_BYTES = 24 * 1024 /* weights below this are done before another thread would have woken up */
+    INLINE_BYTES = 40 * 1024 /* weights below this are done before another thread would have woken up */
 };
 
 void *th_scratch_take(Pass *p, size_t bytes) {

@@ -36,7 +36,8 @@ void th_route_logits(Pass *p, float *logits, const float *router, const float *b
     Router r = {p->k, logits, router, bias, x, X, E, T, (T + TOKENS_PER_ITEM - 1) / TOKENS_PER_ITEM};
     p->moved += (uint64_t)X * (uint64_t)E * sizeof(float);
     int n = (X + EXPERTS_PER_ITEM - 1) / EXPERTS_PER_ITEM * r.blocks;
-    if (n == 1) route_items(&r, 0, 0, n);
+    bool small = (size_t)X * (size_t)E * (size_t)T <= 8192; /* done before another thread would have woken up */
+    if (n == 1 || small) route_items(&r, 0, 0, n);
     else th_pool_run(p->pool, route_items, &r, n);
 }
 
