@@ -59,7 +59,7 @@ for stage in $stages; do
     unit) counted "unit, kernel, residency and command-line tests (gcc)" make -s -j"$jobs" check ;;
     vectors)
         if [ -d ../shared/vectors ]; then
-            for kind in quants gguf tokenizers logits arch-logits; do
+            for kind in quants gguf tokenizers logits arch-logits ops mtp; do
                 counted "vectors $kind" build/tests/vectors "$kind" "../shared/vectors/$kind"
             done
         else

@@ -211,7 +211,10 @@ bool vectors_mtp(const char *dir, Tally *t) {
         if (expect) {
             found++;
             snprintf(path, sizeof path, "%s/%s/model.gguf", dir, names[i]->d_name);
-            run_case(t, names[i]->d_name, path, expect);
+            if (access(path, F_OK) == 0)
+                run_case(t, names[i]->d_name, path, expect);
+            else
+                tally_skip(t, "%s: its model is not here", names[i]->d_name);
             json_decref(expect);
         }
         free(names[i]);
