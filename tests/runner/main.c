@@ -13,7 +13,7 @@
 #pragma weak vectors_ops
 #pragma weak vectors_mtp
 
-static void say(const char *word, const char *format, va_list args) {
+__attribute__((format(printf, 2, 0))) static void say(const char *word, const char *format, va_list args) {
     printf("%s: ", word);
     vprintf(format, args);
     putchar('\n');
