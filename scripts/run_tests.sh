@@ -7,8 +7,8 @@ out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 for program in "$@"; do
     case $program in
-    *.sh) CMOCKA_MESSAGE_OUTPUT=TAP timeout "${TEST_TIMEOUT:-600}" sh "$program" >"$out" 2>&1 </dev/null ;;
-    *) CMOCKA_MESSAGE_OUTPUT=TAP timeout "${TEST_TIMEOUT:-600}" $RUN_UNDER "$program" >"$out" 2>&1 </dev/null ;;
+    *.sh) CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-600}" sh "$program" >"$out" 2>&1 </dev/null ;;
+    *) CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-600}" $RUN_UNDER "$program" >"$out" 2>&1 </dev/null ;;
     esac
     code=$?
     # cmocka writes a skipped test as "not ok N # SKIP name".

@@ -49,7 +49,8 @@ try 0 perplexity $stories -p "$text" --json -q -c 16
 cp "$out" "$tmp/base"
 try 0 perplexity $stories -p "$text" --json -q -c 16 -b 1 -t 1 --ram 8M
 ok "neither budget nor batch changes a digit" [ "$(sed 's/"stats.*//' "$out")" = "$(sed 's/"stats.*//' "$tmp/base")" ]
-ok "inside the budget" below "$(field peak_rss)" "$((8 << 20))"
+case ${BUILD:-build} in *san*) skip "inside the budget" "a sanitizer's shadow memory is not ours to count" ;;
+*) ok "inside the budget" below "$(field peak_rss)" "$((8 << 20))" ;; esac
 try 0 perplexity $stories -p "$text"
 ok "lines for people" printed "bits per byte .*+-"
 ok "the closing line is on standard error" said "tok/s.*peak"
