@@ -157,7 +157,7 @@ arm64-build:
 	@$(MAKE) $(ARM) build/arm64/thimble tests
 # What needs no timing of many threads: test_aio does not end under this emulator.
 ARM_TESTS := kernel/check_legacy kernel/check_kq kernel/check_float kernel/check_scan unit/test_base unit/test_type \
-             unit/test_gguf unit/test_rope unit/test_sampler unit/test_golden
+             unit/test_gguf
 arm64: arm64-build
 	@RUN_UNDER="$(QEMU_ARM) -cpu cortex-a53" BUILD=build/arm64 TEST_TIMEOUT=240 \
 	    sh scripts/run_tests.sh $(ARM_TESTS:%=build/arm64/tests/%)
