@@ -4,7 +4,7 @@ want_packages() {
     missing=""
     for package in "$@"; do
         case $(dpkg-query -W -f='${Status}' "$package" 2>/dev/null) in
-        "install ok installed") ;;
+        *"install ok installed"*) ;; # printed once for each architecture it is installed for
         *) missing="$missing $package" ;;
         esac
     done
