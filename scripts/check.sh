@@ -1,6 +1,6 @@
 #!/bin/sh
-# check.sh: everything this project tests, on a fresh Debian 12: installs what is missing, builds with gcc and clang, runs
-# all tests, the sanitizers, the fuzz corpora and the aarch64 build under qemu. Closing line: N passed, N failed, N skipped.
+# check.sh: what this project tests, on Debian 12: installs what is missing, builds with gcc and clang, runs the tests, also
+# under the address sanitizer, and part of them for aarch64 under qemu. Closing line: N passed, N failed, N skipped.
 # THIMBLE_CHECK="unit asan ..." runs only those stages, THIMBLE_CHECK=all also the thread sanitizer, fuzzers, older x86
 # processors and static analysis.
 cd "$(dirname "$0")/.." || exit 1
