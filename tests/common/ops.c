@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/cpu.h"
+
 enum { SCRATCH_BYTES = 8 << 20 };
 
 void op_test_open(OpTest *t, int threads, unsigned isa) {
     *t = (OpTest){0};
-    th_kernels_init(&t->kernels, isa);
+    th_kernels_init(&t->kernels, isa & th_cpu_isa());
     t->scratch = (Scratch){.base = aligned_alloc(64, SCRATCH_BYTES), .bytes = SCRATCH_BYTES};
     t->pass = (Pass){.k = &t->kernels, .scratch = &t->scratch, .rows = t->rows, .err = &t->err};
     if (!t->scratch.base || !th_pool_open(&t->pass.pool, threads, &t->err)) abort();

@@ -19,7 +19,7 @@ typedef struct OpTest {
     Err err;
 } OpTest;
 
-/* All abort on failure. */
+/* All abort on failure. Of `isa`, what this machine has. */
 void op_test_open(OpTest *t, int threads, unsigned isa);
 void op_test_close(OpTest *t);
 void op_test_rows(OpTest *t, int first_position, int T);

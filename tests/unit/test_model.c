@@ -12,6 +12,7 @@
 
 #include "common/random_model.h"
 #include "model/model.h"
+#include "os/cpu.h"
 
 static char path[] = "/tmp/thimble_model_XXXXXX";
 
@@ -69,7 +70,7 @@ enum { N_KINDS = 19 };
 
 static void open_file(Run *r, const RandomModel *m) {
     *r = (Run){0};
-    r->options = (ModelOptions){.budget = UINT64_MAX / 4, .threads = 2, .sessions = 1, .isa = ISA_ALL};
+    r->options = (ModelOptions){.budget = UINT64_MAX / 4, .threads = 2, .sessions = 1, .isa = th_cpu_isa()};
     r->options.weights.log = &r->log;
     r->options.weights.progress = &r->progress;
     random_model_write(m, path);
