@@ -1,6 +1,7 @@
 # changed.sh: files that change, break or vanish while they are in use (B53), and outputs that run full (B54).
 . tests/common/tap.sh
 mkfifo "$tmp/fifo"
+trap : PIPE # the program may be gone before the second turn is written
 
 # talk OPTIONS CHANGE: one turn, then the change to $copy, then another turn. Leaves $code.
 talk() {
@@ -12,12 +13,12 @@ talk() {
     pid=$!
     exec 3>"$tmp/fifo"
     echo one >&3
-    for i in $(seq 100); do
-        [ -s "$out" ] && break
+    for i in $(seq 400); do
+        is_out ABC && break
         sleep 0.05
     done
     eval "$2"
-    echo two >&3
+    echo two >&3 2>/dev/null
     exec 3>&-
     wait $pid
     code=$?
