@@ -60,9 +60,12 @@ struct Block {
     bool (*bind)(void **priv, const Layer *l, Binder *b);
     /* Bytes of cache a sequence keeps for this layer with `context` tokens and passes of at most `batch`. NULL: 0. */
     uint64_t (*state)(const void *priv, const Layer *l, int context, int batch, int cache_type);
-    /* Bytes of recurrent memory: what the past has become, whatever its length; laid out, kept in several copies and
-     * handed out by state.h (th_state_runs). NULL: 0. */
+    /* Bytes of recurrent memory: what the past has become, whatever its length; laid out and handed out by
+     * state.h (th_state_runs). NULL: 0. */
     uint64_t (*recurrent)(const void *priv, const Layer *l);
+    /* Bytes that a pass of T tokens on trial notes for this layer (ScanJournal), and floats of work for each thread.
+     * There whenever recurrent is. */
+    size_t (*notes)(const void *priv, const Layer *l, int T, size_t *work);
     /* Bytes of scratch for a pass. */
     uint64_t (*scratch)(const void *priv, const Layer *l, const PassSize *size);
     /* May the cache forget positions >= length of s? NULL: always. (Going back to 0 is always allowed.) */

@@ -15,24 +15,36 @@ static const uint64_t RESERVE = 6 * 1024 * 1024, RESERVE_PER_THREAD = 256 * 1024
 /* Shares of what is above the floor that context and batch may take when weights have to leave memory for them. */
 enum { CONTEXT_SHARE = 4, BATCH_SHARE = 8, CHECKPOINT_SHARE = 16, CHECKPOINT_EVERY = 256 };
 
-static uint64_t scratch_bytes(const Model *m, int context, int T) {
+/* A pass of T rows; with `logits` rows of them kept beside the hidden states. */
+static uint64_t pass_bytes(const Model *m, const PassSize *size, int logits) {
     const Hparams *hp = &m->hp;
-    PassSize size = {.context = context, .T = T, .threads = m->threads, .cache_type = m->options.cache_type,
-                     .experts = m->options.experts};
+    int T = size->T;
     uint64_t stream = th_scratch_f32_size((size_t)T * (size_t)hp->n_embd), blocks = th_embed_scratch(T);
     for (int il = 0; il < hp->n_layer; il++) {
         const Layer *l = &m->layers[il];
-        uint64_t mix = l->spec.mix->scratch(l->mix, l, &size), ffn = l->spec.ffn->scratch(l->ffn, l, &size);
+        uint64_t mix = l->spec.mix->scratch(l->mix, l, size), ffn = l->spec.ffn->scratch(l->ffn, l, size);
         blocks = th_max_size(blocks, th_max_size(mix, ffn));
     }
     uint64_t ropes = (uint64_t)m->n_ropes * th_scratch_f32_size((size_t)T * (size_t)hp->n_rot);
-    int drafted = m->options.draft_rows > 1 ? m->options.draft_rows : 0;
-    int n = th_min_int(T, th_max_int(drafted, th_model_logit_rows(m)));
+    int n = logits ? logits : th_min_int(T, th_model_logit_rows(m));
     uint64_t head = th_scratch_f32_size((size_t)n * (size_t)hp->n_embd) + th_prepare_scratch(hp->n_embd, n) +
-                    th_scratch_f32_size((size_t)drafted * (size_t)hp->n_vocab);
-    uint64_t rows = th_scratch_size((size_t)T * sizeof(PassRow));
-    uint64_t mtp = m->mtp ? th_max_size(th_mtp_scratch(m, &size), stream + head) : 0;
-    return th_vm_rounded(rows + stream + th_max_size(2 * stream + ropes + blocks, th_max_size(head, mtp)), false);
+                    th_scratch_f32_size((size_t)logits * (size_t)hp->n_vocab);
+    uint64_t mtp = m->mtp ? th_max_size(th_mtp_scratch(m, size), stream + head) : 0;
+    return stream + th_max_size(2 * stream + ropes + blocks, th_max_size(head, mtp));
+}
+
+/* Passes of T rows, and those on trial, which are few but bring logits for all of them and a journal. */
+static uint64_t scratch_bytes(const Model *m, int context, int T) {
+    PassSize size = {.context = context, .T = T, .threads = m->threads, .cache_type = m->options.cache_type,
+                     .experts = m->options.experts};
+    uint64_t rows = th_scratch_size((size_t)T * sizeof(PassRow)), bytes = pass_bytes(m, &size, 0);
+    if (m->options.draft_rows > 1) {
+        size.T = m->options.draft_rows;
+        size_t work, journal = th_model_journal_bytes(m, size.T, &work);
+        uint64_t trial = th_scratch_size(journal) + th_scratch_f32_size(work * (size_t)m->threads);
+        bytes = th_max_size(bytes, trial + pass_bytes(m, &size, size.T));
+    }
+    return th_vm_rounded(rows + bytes, false);
 }
 
 /* Of all sessions, with their timelines of tokens. */

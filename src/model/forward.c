@@ -64,8 +64,7 @@ void th_model_ropes(const Model *m, Pass *p) {
     }
 }
 
-bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
-    if (!check_rows(m, rows, T, err)) return false;
+static bool forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
     Pass p = th_model_pass(m, rows, T, err);
     size_t n = (size_t)T * (size_t)m->hp.n_embd;
     float *x = th_scratch_f32(&p, n);
@@ -81,6 +80,39 @@ bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err 
     th_scratch_reset(&p, mark);
     *hidden = x;
     return ok;
+}
+
+bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
+    return check_rows(m, rows, T, err) && forward(m, rows, T, hidden, err);
+}
+
+size_t th_model_journal_bytes(const Model *m, int T, size_t *work_floats) {
+    size_t bytes = 0;
+    *work_floats = 0;
+    for (int il = 0; il < m->hp.n_layer; il++) {
+        const Layer *l = &m->layers[il];
+        size_t work = 0;
+        if (l->spec.mix->notes) bytes += l->spec.mix->notes(l->mix, l, T, &work);
+        *work_floats = th_max_size(*work_floats, work);
+    }
+    return bytes;
+}
+
+bool th_model_try(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
+    if (!check_rows(m, rows, T, err)) return false;
+    for (int t = 1; t < T; t++)
+        if (rows[t].seq != rows[0].seq) return th_fail(err, THIMBLE_E_ARG, "a trial is of one sequence");
+    SeqState *s = rows[0].seq;
+    if (s->slot_bytes > 0) {
+        Pass p = th_model_pass(m, rows, T, err);
+        ScanJournal *j = &m->journal;
+        *j = (ScanJournal){0};
+        j->bytes = th_model_journal_bytes(m, T, &j->work_floats);
+        j->memory = th_scratch_take(&p, j->bytes);
+        j->work = th_scratch_f32(&p, j->work_floats * (size_t)m->threads);
+        s->journal = j;
+    }
+    return forward(m, rows, T, hidden, err);
 }
 
 bool th_model_head(Model *m, const Linear *head, const float *hidden, const int *pick, int n, float *logits, Err *err) {

@@ -14,10 +14,9 @@ typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except wher
     uint64_t budget;
     bool budget_explicit;
     int threads, context /* 0: auto */, sessions, batch /* 0: auto; otherwise an upper bound */, cache_type, experts;
-    int keep; /* earlier positions to which recurrent memory can go back (drafts): that many more copies of it */
     bool mtp; /* bind the MTP head if the file has one */
     int checkpoints; /* of recurrent memory per session; CHECKPOINTS_AUTO: what the budget leaves for them */
-    int draft_rows; /* most rows of a pass whose logits are all wanted at once (drafts); 0 or 1: none */
+    int draft_rows; /* most rows of a pass on trial, whose logits are all wanted at once (drafts); 0 or 1: none */
     float route_bias;
     unsigned isa;
     WeightsOptions weights;
@@ -48,6 +47,7 @@ struct Model {
     size_t scratch_bytes;
     uint64_t reserve;        /* entered in the budget by load */
     PassRow *rows;           /* [batch] */
+    ScanJournal journal;     /* of the pass on trial, in its scratch */
     RouteStats route_stats;
     uint64_t moved;          /* weight bytes used by all passes so far */
 };
@@ -75,6 +75,12 @@ void th_model_close(Model *m); /* accepts any half-built Model */
  * that sequence come before it: E_ARG otherwise). hidden [T][E], post-final-norm, is left in scratch and *hidden points
  * to it until th_model_finish. On success the sequences' lengths have moved; on failure they have not. */
 bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err);
+/* The same for rows of one sequence (T <= options.draft_rows) of which the last ones may be taken back: recurrent
+ * memory stays as it was until th_state_settle, which must come before th_model_finish, also if the pass failed (its
+ * length then being what it was). Caches are cut with th_state_rewind, as ever. */
+bool th_model_try(Model *m, const PassRow *rows, int T, float **hidden, Err *err);
+/* Of a journal for T rows, and the floats of work for each thread. */
+size_t th_model_journal_bytes(const Model *m, int T, size_t *work_floats);
 /* logits [n][V] for rows pick[0..n) of the hidden states of the last forward; n <= th_model_logit_rows. */
 bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err);
 /* The same for the pass's first n rows (n <= options.draft_rows), in its scratch: valid until th_model_finish. */

@@ -1,7 +1,7 @@
 /* state.c: one sequence's memory: the layout of state.h, and what a rewind may do.
  *
  * Fresh memory is zero. Whether a cache can forget positions is its block's decision; whether a recurrent memory can go
- * back is decided here, for all kinds of them, by which slots still hold it. */
+ * back is decided here, for all kinds of them, by what it is the memory of. */
 #include "model/state.h"
 
 #include "model/model.h"
@@ -22,21 +22,18 @@ static uint64_t recurrent_bytes(const Model *m, int il) {
 /* The parts of the region; each saturates instead of wrapping. */
 typedef struct Layout {
     uint64_t tables, caches, slot, all;
-    int n_slots;
 } Layout;
 
 static uint64_t sum(uint64_t a, uint64_t b) { return th_size_add(a, b, &a) ? a : UINT64_MAX / 4; }
 
 static Layout lay_out(const Model *m, int context, int batch) {
-    uint64_t layers = (uint64_t)m->n_layers, slots;
-    Layout out = {.tables = th_align_up(layers * sizeof(char *), 64) + th_align_up(layers * sizeof(uint64_t), 64),
-                  .n_slots = 1 + m->options.keep};
+    uint64_t layers = (uint64_t)m->n_layers;
+    Layout out = {.tables = th_align_up(layers * sizeof(char *), 64) + th_align_up(layers * sizeof(uint64_t), 64)};
     for (int il = 0; il < m->n_layers; il++) {
         out.caches = sum(out.caches, cache_bytes(m, il, context, batch));
         out.slot = sum(out.slot, recurrent_bytes(m, il));
     }
-    if (!th_size_mul(out.slot, (uint64_t)out.n_slots, &slots)) slots = UINT64_MAX / 4;
-    out.all = sum(out.tables, sum(out.caches, slots));
+    out.all = sum(out.tables, sum(out.caches, out.slot));
     return out;
 }
 
@@ -52,8 +49,7 @@ bool th_state_open(SeqState *s, const Model *m, Err *err) {
                     .context = m->context,
                     .batch = m->batch,
                     .bytes = layout.all,
-                    .slot_bytes = (size_t)layout.slot,
-                    .n_slots = layout.n_slots};
+                    .slot_bytes = (size_t)layout.slot};
     s->memory = th_vm_alloc(m->budget, MEM_KV, (size_t)s->bytes, false, err);
     if (!s->memory) {
         *s = (SeqState){0};
@@ -70,7 +66,7 @@ bool th_state_open(SeqState *s, const Model *m, Err *err) {
         s->slot_at[il] = slot_at;
         slot_at += recurrent_bytes(m, il);
     }
-    s->slots = at;
+    s->slot = at;
     return true;
 }
 
@@ -92,21 +88,29 @@ static bool caches_rewind(const SeqState *s, int length) {
 
 bool th_state_can_rewind(const SeqState *s, int length) {
     if (length < 0 || length > s->length) return false;
-    if (length > 0 && s->slot_bytes > 0 && length < s->kept_from) return false;
+    if (length > 0 && s->slot_bytes > 0 && length != s->kept_at) return false;
     return (length == s->length && s->high == s->length) || caches_rewind(s, length);
 }
 
 bool th_state_rewind(SeqState *s, int length) {
     if (!th_state_can_rewind(s, length)) return false;
-    if (length == 0) s->high = s->kept_from = s->restored = 0;
+    if (length == 0) s->high = s->kept_at = s->restored = 0;
     s->length = length;
     return true;
 }
 
 void th_state_begin(SeqState *s, int T) {
     s->high = th_max_int(s->high, s->length + T);
-    /* A slot is overwritten by the position n_slots further on. */
-    s->kept_from = th_max_int(s->kept_from, s->length + T - s->n_slots + 1);
+    if (!s->journal) s->kept_at = s->length + T;
+    else if (s->length == 0) s->kept_at = 0; /* whatever a failed pass left */
+}
+
+void th_state_settle(SeqState *s, int length) {
+    const Model *m = s->model;
+    if (!s->journal) return;
+    th_scan_settle(m->pool, &m->kernels, s->journal, length - s->kept_at);
+    s->journal = NULL;
+    s->kept_at = s->length = length;
 }
 
 ScanRun *th_state_runs(Pass *p, int layer, int *n) {
@@ -117,22 +121,19 @@ ScanRun *th_state_runs(Pass *p, int layer, int *n) {
         ScanRun *run = &runs[(*n)++];
         *run = (ScanRun){.row = row,
                          .position = p->rows[row].position,
-                         .n_slots = s->n_slots,
-                         .slot_bytes = s->slot_bytes,
-                         .memory = s->slots + s->slot_at[layer]};
+                         .memory = s->slot + s->slot_at[layer],
+                         .journal = s->journal};
         while (row < p->T && p->rows[row].seq == s) row++;
         run->n = row - run->row;
     }
     return runs;
 }
 
-static char *slot_of(const SeqState *s, int length) { return s->slots + (size_t)(length % s->n_slots) * s->slot_bytes; }
-
 void th_state_save_recurrent(const SeqState *s, void *to) {
     if (s->length == 0)
         memset(to, 0, s->slot_bytes);
     else if (s->slot_bytes > 0)
-        memcpy(to, slot_of(s, s->length), s->slot_bytes);
+        memcpy(to, s->slot, s->slot_bytes);
 }
 
 bool th_state_can_load(const SeqState *s, int length) {
@@ -141,9 +142,9 @@ bool th_state_can_load(const SeqState *s, int length) {
 
 bool th_state_load_recurrent(SeqState *s, const void *from, int length) {
     if (!th_state_can_load(s, length)) return false;
-    if (s->slot_bytes > 0) memcpy(slot_of(s, length), from, s->slot_bytes);
+    if (s->slot_bytes > 0) memcpy(s->slot, from, s->slot_bytes);
     if (length == 0) s->high = s->restored = 0;
-    s->kept_from = s->length = length;
+    s->kept_at = s->length = length;
     return true;
 }
 
@@ -153,7 +154,7 @@ uint64_t th_state_checkpoint_bytes(const Model *m) {
     return bytes ? sum(bytes, th_align_up((uint64_t)m->hp.n_vocab * sizeof(float), 64)) : 0;
 }
 
-char *th_state_recurrent(const SeqState *s) { return s->slot_bytes > 0 ? slot_of(s, s->length) : NULL; }
+char *th_state_recurrent(const SeqState *s) { return s->slot_bytes > 0 ? s->slot : NULL; }
 
 /* Positions [first, length) of one series: one piece, or two where a ring wraps. */
 static bool series_pieces(const CacheRows *r, int length, StatePieceFn fn, void *arg) {
@@ -189,4 +190,4 @@ uint64_t th_state_pieces_bytes(const SeqState *s, int length) {
     return bytes;
 }
 
-void th_state_restored(SeqState *s, int length) { s->length = s->high = s->kept_from = s->restored = length; }
+void th_state_restored(SeqState *s, int length) { s->length = s->high = s->kept_at = s->restored = length; }

@@ -2,13 +2,13 @@
  * (Block.state), and a recurrent memory that is one and the same size after any number of tokens (Block.recurrent). One
  * region for all of them, taken when the sequence is opened.
  *
- *     [ tables | caches, layer by layer | slot 0: recurrent, layer by layer | slot 1 | ... | slot keep ]
+ *     [ tables | caches, layer by layer | recurrent memory, layer by layer ]
  *
- * A recurrent memory cannot be cut to a shorter prefix. So there are 1 + keep slots (ModelOptions.keep, 0 by default):
- * the memory after `position` tokens lies in slot position % n_slots, and a pass over T rows leaves the memory after
- * each of its last n_slots rows: that is what th_state_rewind can go back to when a draft was rejected. A slot is one
- * piece of bytes, so that a checkpoint or a snapshot is one copy of it. After 0 tokens the memory is all zeros and
- * nobody reads it: a run that begins at position 0 begins with zeros. */
+ * A recurrent memory cannot be cut to a shorter prefix. A pass whose rows may be taken back is therefore run on trial
+ * (th_model_try): it leaves the memory as it was and a journal of what would have moved it, by which th_state_settle
+ * moves it on when it is known how many rows hold. The memory is one piece of bytes, so that a checkpoint or a snapshot
+ * is one copy of it. After 0 tokens it is all zeros and nobody reads it: a run that begins at position 0 begins with
+ * zeros. */
 #ifndef THIMBLE_STATE_H
 #define THIMBLE_STATE_H
 
@@ -23,13 +23,13 @@ struct SeqState {
     int length;         /* positions evaluated */
     int high;           /* highest position + 1 written since the last reset: how far rings have been overwritten */
     char **layer;       /* [n_layer] cache of each layer, NULL if it keeps none */
-    uint64_t *slot_at;  /* [n_layer] where a layer's recurrent memory begins in a slot */
-    char *slots;        /* [n_slots][slot_bytes] */
+    uint64_t *slot_at;  /* [n_layer] where a layer's recurrent memory begins in the slot */
+    char *slot;         /* the recurrent memory, [slot_bytes] */
     size_t slot_bytes;  /* 0: no layer is recurrent */
-    int n_slots;
-    int kept_from; /* recurrent memory is there after kept_from .. length tokens. A pass raises it before it writes
-                    * and moves length when it has succeeded; kept_from > length: a failed pass spoilt the memory
-                    * (and, as ever, the memory after 0 tokens is there) */
+    int kept_at; /* the recurrent memory is that after so many tokens. A pass raises it before it writes and moves
+                  * length when it has succeeded; kept_at > length: a failed pass spoilt the memory (and, as ever, the
+                  * memory after 0 tokens is there); kept_at < length: rows on trial are not settled */
+    ScanJournal *journal; /* of the pass on trial, until it is settled; NULL */
     int restored;  /* caches came from a snapshot of this length: rings hold nothing older than its windows */
     void *memory;  /* one region */
     uint64_t bytes;
@@ -44,15 +44,19 @@ bool th_state_rewind(SeqState *s, int length);
 bool th_state_can_rewind(const SeqState *s, int length); /* would it? */
 /* May a pass continue at length? Not after a failed pass that had begun to overwrite recurrent memory. */
 static inline bool th_state_intact(const SeqState *s) {
-    return s->slot_bytes == 0 || s->length == 0 || s->kept_from <= s->length;
+    return s->slot_bytes == 0 || s->length == 0 || s->kept_at <= s->length;
 }
 /* A pass over T rows from length on is about to write. */
 void th_state_begin(SeqState *s, int T);
+/* Ends a trial: positions >= length are forgotten, the recurrent memory moves on to length, which is not below the
+ * pass's first position. Nothing to do without a trial, or after a failed one. */
+void th_state_settle(SeqState *s, int length);
 
 /* ---- for blocks with a recurrent memory ----------------------------------------------------------------------------
  */
 
-/* The pass's rows as runs of one sequence each, with the memory of layer `layer`; runs come from scratch. */
+/* The pass's rows as runs of one sequence each, with the memory of layer `layer` and the journal of a trial; runs come
+ * from scratch. */
 ScanRun *th_state_runs(Pass *p, int layer, int *n);
 static inline size_t th_state_runs_scratch(int T) { return th_scratch_size((size_t)T * sizeof(ScanRun)); }
 

@@ -3,26 +3,37 @@
  *
  * A recurrence is computed token by token in every pass, also in prefill: a block of columns of a head's memory stays
  * in the first cache level across all tokens of a run, and work is cut by heads and columns, never by tokens. So the
- * bits do not depend on T, on how a prompt is split, on threads or on how many copies are kept. */
+ * bits do not depend on T, on how a prompt is split or on threads.
+ *
+ * A pass whose rows may be taken back (drafts) leaves memories as they were: each layer scans in a copy of a block at a
+ * time, which is thrown away, and notes what came in. How many rows hold is known after the pass; then the memories
+ * move on by just those, from the notes, with the same operations. Notes are kilobytes where a memory is a megabyte. */
 #ifndef THIMBLE_SCAN_H
 #define THIMBLE_SCAN_H
 
 #include "op/op.h"
 
-/* Rows of one sequence in a pass, and one layer's recurrent memory of it: n_slots copies, slot_bytes apart; the one
- * after `position` tokens lies in slot position % n_slots. A run that begins at position 0 begins with zeros. */
+/* What a pass on trial would have moved memories with: a list of notes, one for each th_conv and th_scan. The memory
+ * for them is the caller's, aligned to 64; see th_conv_note_bytes and th_scan_note_bytes for its size. */
+typedef struct ScanNote ScanNote;
+typedef struct ScanJournal {
+    char *memory;
+    size_t bytes, used;
+    float *work; /* [threads][work_floats]: a block's copy for each thread; th_scan_work_floats of the largest layer */
+    size_t work_floats;
+    ScanNote *first, *last;
+} ScanJournal;
+
+/* Rows of one sequence in a pass, and one layer's recurrent memory of it. A run that begins at position 0 begins with
+ * zeros, whatever the memory holds. */
 typedef struct ScanRun {
     int row, n;
     int position; /* of the first row */
-    int n_slots;
-    size_t slot_bytes;
     char *memory;
+    ScanJournal *journal; /* NULL: the memory moves on; otherwise it stays, and the pass consists of this run alone */
 } ScanRun;
-static inline char *th_scan_slot(const ScanRun *r, int position) {
-    return r->memory + (size_t)(position % r->n_slots) * r->slot_bytes;
-}
-/* The first row (from 0) after which the memory is to be kept: it is kept after all from there on. */
-static inline int th_scan_first_kept(const ScanRun *r) { return th_max_int(0, r->n - r->n_slots); }
+/* Moves every memory of the pass on by its first `rows` rows (0: nothing to do, it stays). */
+void th_scan_settle(Pool *pool, const Kernels *k, const ScanJournal *j, int rows);
 
 /* ---- causal depthwise convolution over time ------------------------------------------------------------------------
  */
@@ -39,6 +50,7 @@ typedef struct ConvSpec {
 static inline uint64_t th_conv_bytes(int channels, int taps) {
     return th_align_up((uint64_t)(taps - 1) * (uint64_t)channels * sizeof(float), 64);
 }
+size_t th_conv_note_bytes(int channels, int T);
 /* x [T][channels], rows x_stride floats apart, becomes its convolution in place; memories move on. */
 void th_conv(Pass *p, const ConvSpec *c, const ScanRun *runs, int n_runs, float *x, size_t x_stride);
 
@@ -57,6 +69,10 @@ typedef struct ScanSpec {
 } ScanSpec;
 static inline uint64_t th_scan_bytes(const ScanSpec *s) {
     return th_align_up((uint64_t)s->heads * (uint64_t)s->keys * (uint64_t)s->values * sizeof(float), 64);
+}
+size_t th_scan_note_bytes(const ScanSpec *s, int T);
+static inline size_t th_scan_work_floats(const ScanSpec *s) {
+    return (size_t)s->keys * (size_t)th_min_int(SCAN_COLS, s->values);
 }
 /* Where value column e of head j keeps its key i: index into the floats of that memory. */
 size_t th_scan_index(const ScanSpec *s, int head, int key, int value);

@@ -138,7 +138,7 @@ static bool run_rows(Session *s, const Guess *g, float **hidden, float **logits,
     for (int t = 0; t < T; t++)
         m->rows[t] = (PassRow){.token = s->tokens[s->length + t], .position = s->length + t, .seq = &s->state};
     s->has_logits = false;
-    if (!th_model_forward(m, m->rows, T, hidden, err)) return false;
+    if (!(T > 1 ? th_model_try : th_model_forward)(m, m->rows, T, hidden, err)) return false;
     s->length += T;
     s->has_pending = false;
     *logits = s->logits;
@@ -193,9 +193,10 @@ static bool advance(Session *s, ThimbleSampler *sm, int32_t *tok, size_t cap, si
     int row = ok ? choose(s, sm, &g, base, logits, tok, &chosen, err) : 0;
     if (ok && logits != s->logits) memcpy(s->logits, logits + (size_t)row * vocab, vocab * sizeof *logits);
     if (ok && s->hidden) keep_hidden(s, hidden, row, base);
+    int length = s->length == base ? base : base + 1 + row;
+    th_state_settle(&s->state, length);
     th_model_finish(&e->model);
-    if (!ok && s->length == base) return false; /* the pending token still is */
-    int length = base + 1 + row;
+    if (length == base) return false; /* the pending token still is */
     if (length < s->length && !th_state_rewind(&s->state, length))
         return th_fail(err, THIMBLE_E_STATE, "the memory cannot take %d guesses back", s->length - length);
     s->length = length;

@@ -217,14 +217,9 @@ static uint64_t extra_bytes(const Engine *e) {
 static void set_drafts(Engine *e, int draft, int most) {
     e->draft = draft;
     e->model.options.draft_rows = most > 0 ? 1 + most : 0;
-    e->model.options.keep = most;
 }
 
-/* A copy of recurrent memory to go back to is a matter of megabytes: a few then. */
-static int usual_drafts(const Engine *e) {
-    if (e->options.draft_max) return e->options.draft_max;
-    return th_state_checkpoint_bytes(&e->model) > TH_MIB ? DRAFT_FEW : DRAFT_USUAL;
-}
+static int usual_drafts(const Engine *e) { return e->options.draft_max ? e->options.draft_max : DRAFT_USUAL; }
 
 /* What one more row adds to a pass, in plain passes: other experts have to be read; and some arithmetic. */
 static double predict_slope(const Engine *e) {
@@ -235,7 +230,7 @@ static double predict_slope(const Engine *e) {
     return all > 0 ? 0.02 + read / all : 0.5;
 }
 
-/* As many guesses as the rows of logits and the copies of recurrent memory for them leave the context and all but
+/* As many guesses as the rows of logits and the journal for them leave the context and all but
  * 1/share of the resident weights as they are. False in *fits: not even one. */
 static bool try_drafts(Engine *e, const ModelPlan *plain, int share, bool *fits, Err *err) {
     Model *m = &e->model;

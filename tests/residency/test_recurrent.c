@@ -1,5 +1,5 @@
-/* test_recurrent.c: the copies of recurrent memory: going back after rejected drafts, checkpoints, and passes that fail
- * in the middle. Whatever happened, what follows must have the bits of a run without it. */
+/* test_recurrent.c: recurrent memory on trial: going back after rejected drafts, checkpoints, and passes that fail in
+ * the middle. Whatever happened, what follows must have the bits of a run without it. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ typedef struct Subject {
     ModelPlan plan;
 } Subject;
 
-static void open_subject(Subject *s, int keep, bool at_floor) {
+static void open_subject(Subject *s, int draft_rows, bool at_floor) {
     Err err = {0};
     *s = (Subject){0};
     ModelOptions o = {.budget = (uint64_t)1 << 40,
@@ -36,7 +36,7 @@ static void open_subject(Subject *s, int keep, bool at_floor) {
                       .sessions = 2,
                       .batch = 16,
                       .cache_type = THIMBLE_CACHE_F32,
-                      .keep = keep,
+                      .draft_rows = draft_rows,
                       .isa = th_cpu_isa()};
     for (int turn = at_floor ? 0 : 1; turn < 2; turn++) {
         th_budget_init(&s->budget, o.budget);
@@ -68,16 +68,22 @@ static void open_state(SeqState *state, Subject *s) {
 
 static int32_t token_at(int i) { return (int32_t)((uint32_t)(i * 7919 + i / 5 * 31) % VOCAB); }
 
-/* Feeds T tokens; the last row's logits come back in logits (NULL: not wanted). */
-static bool feed(Subject *s, SeqState *state, const int32_t *tokens, int T, float *logits, Err *err) {
+/* Feeds T tokens; the last row's logits come back in logits (NULL: not wanted). hold: of a trial so many rows are kept;
+ * -1: no trial. */
+static bool feed_holding(Subject *s, SeqState *state, const int32_t *tokens, int T, int hold, float *logits, Err *err) {
     PassRow rows[16];
     float *hidden;
     for (int t = 0; t < T; t++) rows[t] = (PassRow){.token = tokens[t], .position = state->length + t, .seq = state};
-    bool ok = th_model_forward(&s->m, rows, T, &hidden, err);
+    int begin = state->length;
+    bool ok = (hold < 0 ? th_model_forward : th_model_try)(&s->m, rows, T, &hidden, err);
     int pick = T - 1;
     if (ok && logits) ok = th_model_logits(&s->m, hidden, &pick, 1, logits, err);
+    if (hold >= 0) th_state_settle(state, ok ? begin + hold : begin);
     th_model_finish(&s->m);
     return ok;
+}
+static bool feed(Subject *s, SeqState *state, const int32_t *tokens, int T, float *logits, Err *err) {
+    return feed_holding(s, state, tokens, T, -1, logits, err);
 }
 
 /* The text itself from the state's length up to `to`, in passes of T. What was read ahead when a device failed may be
@@ -122,55 +128,56 @@ static void check_last(const SeqState *state, const float *logits) {
 }
 
 /* Text, then a draft of `wrong` tokens of which only `right` are the text's, back to those, and on. */
-static void go_back(int keep, int wrong, int right, int batch) {
+static void go_back(int wrong, int right, int batch) {
     Subject s;
     SeqState state;
     Err err = {0};
     float logits[VOCAB];
-    open_subject(&s, keep, false);
+    open_subject(&s, wrong, false);
     open_state(&state, &s);
     while (state.length + th_max_int(wrong, right + batch) <= LENGTH) {
         int begin = state.length;
         int32_t draft[16];
         for (int i = 0; i < wrong; i++) draft[i] = i < right ? token_at(begin + i) : (token_at(begin + i) + 1) % VOCAB;
-        if (!feed(&s, &state, draft, wrong, NULL, &err)) fail_msg("%s", err.message);
-        assert_int_equal(state.length, begin + wrong);
-        bool possible = begin + right == 0 || wrong - right <= keep;
-        assert_int_equal(th_state_rewind(&state, begin + right), possible);
-        if (!possible) {
-            assert_int_equal(state.length, begin + wrong); /* nothing changed */
-            assert_true(th_state_rewind(&state, 0));
-        }
+        if (!feed_holding(&s, &state, draft, wrong, right, NULL, &err)) fail_msg("%s", err.message);
+        assert_int_equal(state.length, begin + right);
+        assert_true(th_state_intact(&state) && th_state_rewind(&state, begin + right));
+        assert_int_equal(th_state_can_rewind(&state, begin + right - 1), begin + right - 1 == 0);
         feed_text(&s, &state, begin + right + batch, batch, logits);
         check_last(&state, logits);
     }
+    assert_true(s.m.scratch.peak <= s.m.scratch.bytes);
     th_state_close(&state, &s.m);
     close_subject(&s);
 }
 
 static void rejected_drafts_leave_no_trace(void **unused) {
     (void)unused;
-    go_back(0, 3, 1, 5);
-    go_back(1, 2, 1, 1);
-    go_back(4, 5, 1, 1);
-    go_back(4, 5, 3, 2);
-    go_back(4, 7, 3, 9);
-    go_back(6, 7, 1, 1);
-    go_back(3, 4, 0, 4); /* 3 kept: all but the position before the draft */
-    go_back(15, 9, 0, 3);
+    go_back(3, 1, 5);
+    go_back(2, 1, 1);
+    go_back(5, 1, 1);
+    go_back(5, 3, 2);
+    go_back(7, 3, 9);
+    go_back(7, 7, 1);
+    go_back(4, 0, 4); /* back to where the draft began */
+    go_back(9, 0, 3);
+    go_back(16, 2, 1);
 }
 
-static void copies_are_counted(void **unused) {
+/* Trials need no copy of a memory, only a journal, in scratch that prompts use as well. */
+static void trials_are_planned_for(void **unused) {
     (void)unused;
     Subject a, b;
     open_subject(&a, 0, true);
-    open_subject(&b, 5, true);
+    open_subject(&b, 6, true);
     SeqState state;
-    open_state(&state, &a);
+    open_state(&state, &b);
     assert_true(state.slot_bytes > 0 && state.slot_bytes % 64 == 0);
-    uint64_t five = 5 * state.slot_bytes, more = b.plan.floor - a.plan.floor;
-    assert_true(more + 8192 >= 2 * five && more <= 2 * five + 8192); /* two sessions, whole pages */
-    th_state_close(&state, &a.m);
+    assert_int_equal(a.plan.kv, b.plan.kv);
+    size_t work, journal = th_model_journal_bytes(&b.m, 6, &work);
+    assert_true(journal > 0 && work > 0 && journal < 2 * state.slot_bytes);
+    assert_true(b.plan.scratch > a.plan.scratch);
+    th_state_close(&state, &b.m);
     close_subject(&a);
     close_subject(&b);
 }
@@ -180,8 +187,8 @@ static void checkpoints_bring_back_a_prefix(void **unused) {
     Subject s;
     SeqState state;
     float logits[VOCAB];
-    for (int keep = 0; keep < 3; keep++) {
-        open_subject(&s, keep, false);
+    for (int rows = 0; rows < 4; rows += 3) {
+        open_subject(&s, rows, false);
         open_state(&state, &s);
         char *saved = malloc(state.slot_bytes), *empty = malloc(state.slot_bytes);
         assert_true(saved && empty);
@@ -216,10 +223,10 @@ static ptrdiff_t failing_pread(void *arg, int fd, void *buffer, size_t bytes, ui
 /* Weights stream, so every pass reads; it fails after ever more reads, until it gets through. */
 static void failed_passes_are_never_built_on(void **unused) {
     (void)unused;
-    for (int keep = 0; keep <= 4; keep += 4) {
+    for (int trial = 0; trial < 2; trial++) {
         Subject s;
         SeqState state;
-        open_subject(&s, keep, true);
+        open_subject(&s, trial ? 4 : 0, true);
         open_state(&state, &s);
         s.gguf.files[0].hook = (FileHook){.pread = failing_pread};
         bool ok = false;
@@ -232,13 +239,13 @@ static void failed_passes_are_never_built_on(void **unused) {
             feed_text(&s, &state, 11, T, NULL);
             for (int i = 0; i < T; i++) next[i] = token_at(11 + i);
             reads_left = reads;
-            ok = feed(&s, &state, next, T, NULL, &err);
+            ok = feed_holding(&s, &state, next, T, trial ? T : -1, NULL, &err);
             reads_left = 1 << 30;
             if (ok) break;
             failed++;
             assert_int_equal(err.code, THIMBLE_E_IO);
             assert_int_equal(state.length, 11);
-            assert_int_equal(th_state_intact(&state), T <= keep); /* the memory before it was not overwritten */
+            assert_int_equal(th_state_intact(&state), trial); /* the memory before it was not overwritten */
             err = (Err){0};
             if (!th_state_intact(&state)) {
                 assert_false(feed(&s, &state, next, T, NULL, &err));
@@ -261,7 +268,7 @@ static void failed_passes_are_never_built_on(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rejected_drafts_leave_no_trace),
-        cmocka_unit_test(copies_are_counted),
+        cmocka_unit_test(trials_are_planned_for),
         cmocka_unit_test(checkpoints_bring_back_a_prefix),
         cmocka_unit_test(failed_passes_are_never_built_on),
     };

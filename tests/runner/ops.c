@@ -35,6 +35,37 @@ void ops_close(Ops *o) {
     free(o->scratch.base);
 }
 
+enum { JOURNAL_BYTES = 1 << 24, WORK_FLOATS = 1 << 15 };
+
+bool ops_trial_open(OpsTrial *trial, int hold) {
+    *trial = (OpsTrial){.hold = hold};
+    if (hold == 0) return true;
+    trial->journal.bytes = JOURNAL_BYTES;
+    trial->journal.memory = aligned_alloc(64, JOURNAL_BYTES);
+    trial->journal.work_floats = WORK_FLOATS;
+    trial->journal.work = calloc(2 * WORK_FLOATS, sizeof(float));
+    return trial->journal.memory && trial->journal.work;
+}
+
+void ops_trial_close(OpsTrial *trial) {
+    free(trial->journal.memory);
+    free(trial->journal.work);
+}
+
+void ops_try(OpsTrial *trial, ScanRun *run) {
+    ScanJournal *j = &trial->journal;
+    j->used = 0;
+    j->first = j->last = NULL;
+    run->journal = trial->hold ? j : NULL;
+}
+
+int ops_settle(Ops *o, OpsTrial *trial, int T) {
+    if (trial->hold == 0) return T;
+    int rows = th_min_int(T, trial->hold);
+    th_scan_settle(o->pass.pool, o->pass.k, &trial->journal, rows);
+    return rows;
+}
+
 void ops_rows(Ops *o, int first, int T) {
     o->pass.T = th_min_int(T, OPS_ROWS);
     for (int t = 0; t < o->pass.T; t++) o->rows[t] = (PassRow){.position = first + t};

@@ -23,6 +23,18 @@ void ops_close(Ops *o);
 /* Rows of one sequence from position `first` on. */
 void ops_rows(Ops *o, int first, int T);
 
+/* Recurrent memories on trial: `hold` rows of each pass move them, the rest is taken back and comes again; 0: no
+ * trials. ops_try makes run->journal ready for a pass over T rows; after it, ops_settle moves the memory and tells by
+ * how many rows. */
+typedef struct OpsTrial {
+    ScanJournal journal;
+    int hold;
+} OpsTrial;
+bool ops_trial_open(OpsTrial *trial, int hold);
+void ops_trial_close(OpsTrial *trial);
+void ops_try(OpsTrial *trial, ScanRun *run);
+int ops_settle(Ops *o, OpsTrial *trial, int T);
+
 /* All numbers of a nested array, in order; NULL (and *n 0) if it is no array. Free with free(). */
 float *ops_floats(const json_t *array, size_t *n);
 /* The same of a member of a case; ends the check of this case (returns NULL after tally_fail) unless it has n numbers.

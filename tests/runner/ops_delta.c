@@ -57,8 +57,8 @@ static void free_net(Net *n) {
 enum { START = 9 };
 
 static void exchange(const Net *n, ScanRun *run, int position, float *conv, float *S, bool load) {
-    float *rows = (float *)(void *)th_scan_slot(run, position);
-    float *memory = (float *)(void *)(th_scan_slot(run, position) + n->scan.at);
+    float *rows = (float *)(void *)run->memory;
+    float *memory = (float *)(void *)(run->memory + n->scan.at);
     for (int i = 0; i < n->Kc - 1; i++) {
         float *row = rows + (size_t)((position - (n->Kc - 1) + i) % (n->Kc - 1)) * (size_t)n->cd;
         float *out = conv + (size_t)i * (size_t)n->cd;
@@ -115,14 +115,21 @@ static void run_piece(Ops *o, const Net *n, ScanRun run, int first, int T, Resul
     o->scratch.used = 0;
 }
 
-/* piece: tokens per pass; slots: copies of the memory. The result is that of the last kept position unless back > 0. */
-static bool run_net(Ops *o, const Net *n, int piece, int slots, Result *out) {
-    char *memory = calloc((size_t)slots, n->slot_bytes);
-    if (!memory) return false;
-    ScanRun run = {.n_slots = slots, .slot_bytes = n->slot_bytes, .memory = memory};
+/* piece: tokens per pass; hold: see OpsTrial. */
+static bool run_net(Ops *o, const Net *n, int piece, int hold, Result *out) {
+    char *memory = calloc(1, n->slot_bytes);
+    OpsTrial trial;
+    if (!memory || !ops_trial_open(&trial, hold)) return false;
+    ScanRun run = {.memory = memory};
     exchange(n, &run, START, n->conv_in, n->S_in, true);
-    for (int t = 0; t < n->T; t += piece) run_piece(o, n, run, t, th_min_int(piece, n->T - t), out);
+    for (int t = 0; t < n->T;) {
+        int T = th_min_int(piece, n->T - t);
+        ops_try(&trial, &run);
+        run_piece(o, n, run, t, T, out);
+        t += ops_settle(o, &trial, T);
+    }
     exchange(n, &run, START + n->T, out->conv_state, out->S, false);
+    ops_trial_close(&trial);
     free(memory);
     return true;
 }
@@ -138,13 +145,13 @@ static Result make_result(const Net *n) {
 static void free_result(Result *r) { free(r->conv_out), free(r->core), free(r->y), free(r->S), free(r->conv_state); }
 
 static void judge_splits(Ops *o, const Net *n, const Result *whole, const char *name, Tally *t) {
-    static const int pieces[] = {1, 2, 3, 5}, slots[] = {1, 2, 5};
+    static const int pieces[] = {1, 2, 3, 5}, holds[] = {0, 1, 3, 5};
     size_t vd = (size_t)n->vd, state = vd * (size_t)n->d;
     bool same = true;
     for (size_t p = 0; p < TH_COUNT(pieces); p++)
-        for (size_t k = 0; k < TH_COUNT(slots); k++) {
+        for (size_t k = 0; k < TH_COUNT(holds); k++) {
             Result r = make_result(n);
-            run_net(o, n, pieces[p], slots[k], &r);
+            run_net(o, n, pieces[p], holds[k], &r);
             same = same && !memcmp(r.y, whole->y, (size_t)n->T * vd * 4) && !memcmp(r.S, whole->S, state * 4) &&
                    !memcmp(r.conv_state, whole->conv_state, (size_t)(n->Kc - 1) * (size_t)n->cd * 4);
             free_result(&r);
@@ -163,7 +170,7 @@ static void net_case(Ops *o, const json_t *c, Tally *t) {
         return;
     }
     Result r = make_result(&n);
-    run_net(o, &n, n.T, 1, &r);
+    run_net(o, &n, n.T, 0, &r);
     size_t T = (size_t)n.T, cd = (size_t)n.cd, vd = (size_t)n.vd;
     const struct {
         const char *key;

@@ -40,8 +40,8 @@ static void free_kda(Kda *n) {
     free(n->S_in);
 }
 
-static void exchange(const Kda *n, const ScanRun *run, int position, float *S, bool load) {
-    float *memory = (float *)(void *)th_scan_slot(run, position);
+static void exchange(const Kda *n, const ScanRun *run, float *S, bool load) {
+    float *memory = (float *)(void *)run->memory;
     for (int h = 0; h < n->N; h++)
         for (int e = 0; e < n->d; e++)
             for (int i = 0; i < n->d; i++, S++) {
@@ -85,13 +85,20 @@ static void run_piece(Ops *o, const Kda *n, ScanRun run, int first, int T, float
     o->scratch.used = 0;
 }
 
-static bool run_kda(Ops *o, const Kda *n, int piece, int slots, float *y, float *S) {
-    char *memory = calloc((size_t)slots, n->slot_bytes);
-    if (!memory) return false;
-    ScanRun run = {.n_slots = slots, .slot_bytes = n->slot_bytes, .memory = memory};
-    exchange(n, &run, START, n->S_in, true);
-    for (int t = 0; t < n->T; t += piece) run_piece(o, n, run, t, th_min_int(piece, n->T - t), y);
-    exchange(n, &run, START + n->T, S, false);
+static bool run_kda(Ops *o, const Kda *n, int piece, int hold, float *y, float *S) {
+    char *memory = calloc(1, n->slot_bytes);
+    OpsTrial trial;
+    if (!memory || !ops_trial_open(&trial, hold)) return false;
+    ScanRun run = {.memory = memory};
+    exchange(n, &run, n->S_in, true);
+    for (int t = 0; t < n->T;) {
+        int T = th_min_int(piece, n->T - t);
+        ops_try(&trial, &run);
+        run_piece(o, n, run, t, T, y);
+        t += ops_settle(o, &trial, T);
+    }
+    exchange(n, &run, S, false);
+    ops_trial_close(&trial);
     free(memory);
     return true;
 }
@@ -103,14 +110,14 @@ static void kda_case(Ops *o, const json_t *c, Tally *t) {
         size_t outputs = (size_t)(n.T * n.N * n.d), state = (size_t)(n.N * n.d * n.d);
         float *y = calloc(2 * outputs, sizeof *y), *S = calloc(2 * state, sizeof *S);
         const json_t *want_y = json_object_get(c, "y"), *want_S = json_object_get(c, "S_out");
-        bool same = y && S && run_kda(o, &n, n.T, 1, y, S);
+        bool same = y && S && run_kda(o, &n, n.T, 0, y, S);
         if (same) {
             ops_judge(t, "kda", name, "y", ops_difference(y, outputs, want_y), 2e-5 * ops_largest(want_y));
             ops_judge(t, "kda", name, "S_out", ops_difference(S, state, want_S), 2e-5 * ops_largest(want_S));
         }
         for (int piece = 1; same && piece < n.T; piece++)
-            for (int slots = 1; slots <= 4; slots++)
-                same = same && run_kda(o, &n, piece, slots, y + outputs, S + state) &&
+            for (int hold = 0; hold <= 4; hold++)
+                same = same && run_kda(o, &n, piece, hold, y + outputs, S + state) &&
                        !memcmp(y, y + outputs, outputs * sizeof *y) && !memcmp(S, S + state, state * sizeof *S);
         if (same)
             tally_pass(t, "kda %s: splits", name);

@@ -52,8 +52,8 @@ static void free_mixer(Mixer *m) {
 /* Between the memory of `position` and the exchange form: rows of the convolution by age, S [head][value][key]. */
 static void exchange(const Mamba2Spec *s, ScanRun *run, int position, float *conv, float *S, bool load) {
     ScanSpec scan = th_mamba2_scan(s);
-    float *rows = (float *)(void *)th_scan_slot(run, position);
-    float *memory = (float *)(void *)(th_scan_slot(run, position) + scan.at);
+    float *rows = (float *)(void *)run->memory;
+    float *memory = (float *)(void *)(run->memory + scan.at);
     size_t cd = (size_t)th_mamba2_channels(s);
     for (int i = 0; i < s->taps - 1; i++) {
         float *row = rows + (size_t)((position - (s->taps - 1) + i) % (s->taps - 1)) * cd, *out = conv + (size_t)i * cd;
@@ -79,15 +79,16 @@ static Result make_result(const Mixer *m) {
 }
 static void free_result(Result *r) { free(r->y), free(r->S), free(r->conv); }
 
-static bool run_mixer(Ops *o, const Mixer *m, int piece, int slots, Result *out) {
+static bool run_mixer(Ops *o, const Mixer *m, int piece, int hold, Result *out) {
     const Mamba2Spec *s = &m->spec;
     size_t di = (size_t)s->inner, cd = (size_t)th_mamba2_channels(s), N = (size_t)s->heads;
     size_t width = (size_t)th_mamba2_width(s), bytes = (size_t)th_mamba2_memory(s);
-    char *memory = calloc((size_t)slots, bytes);
-    if (!memory) return false;
-    ScanRun run = {.n_slots = slots, .slot_bytes = bytes, .memory = memory};
+    char *memory = calloc(1, bytes);
+    OpsTrial trial;
+    if (!memory || !ops_trial_open(&trial, hold)) return false;
+    ScanRun run = {.memory = memory};
     exchange(s, &run, START, m->conv_in, m->S_in, true);
-    for (int first = 0; first < m->T; first += piece) {
+    for (int first = 0; first < m->T;) {
         int T = th_min_int(piece, m->T - first);
         ops_rows(o, START + first, T);
         float *x = th_scratch_f32(&o->pass, (size_t)T * width);
@@ -97,22 +98,25 @@ static bool run_mixer(Ops *o, const Mixer *m, int piece, int slots, Result *out)
             memcpy(x + t * width + di + cd, m->dt + at * N, N * 4);
         }
         run.position = START + first, run.n = T;
+        ops_try(&trial, &run);
         th_mamba2_rows(&o->pass, s, &run, 1, out->y + (size_t)first * di, x);
         o->scratch.used = 0;
+        first += ops_settle(o, &trial, T);
     }
     exchange(s, &run, START + m->T, out->conv, out->S, false);
+    ops_trial_close(&trial);
     free(memory);
     return true;
 }
 
 static void judge_splits(Ops *o, const Mixer *m, const Result *whole, const char *name, Tally *t) {
-    static const int pieces[] = {1, 2, 3, 5}, slots[] = {1, 2, 5};
+    static const int pieces[] = {1, 2, 3, 5}, holds[] = {0, 1, 3, 5};
     size_t di = (size_t)m->spec.inner, conv = (size_t)(m->spec.taps - 1) * (size_t)th_mamba2_channels(&m->spec);
     bool same = true;
     for (size_t p = 0; p < TH_COUNT(pieces); p++)
-        for (size_t k = 0; k < TH_COUNT(slots); k++) {
+        for (size_t k = 0; k < TH_COUNT(holds); k++) {
             Result r = make_result(m);
-            same = same && run_mixer(o, m, pieces[p], slots[k], &r) && !memcmp(r.y, whole->y, (size_t)m->T * di * 4) &&
+            same = same && run_mixer(o, m, pieces[p], holds[k], &r) && !memcmp(r.y, whole->y, (size_t)m->T * di * 4) &&
                    !memcmp(r.S, whole->S, di * (size_t)m->spec.keys * 4) && !memcmp(r.conv, whole->conv, conv * 4);
             free_result(&r);
         }
@@ -127,7 +131,7 @@ static void mixer_case(Ops *o, const json_t *c, Tally *t) {
     Mixer m;
     if (read_mixer(&m, c, t)) {
         Result r = make_result(&m);
-        run_mixer(o, &m, m.T, 1, &r);
+        run_mixer(o, &m, m.T, 0, &r);
         size_t di = (size_t)m.spec.inner, cd = (size_t)th_mamba2_channels(&m.spec);
         const struct {
             const char *key;

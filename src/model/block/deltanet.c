@@ -83,6 +83,13 @@ static uint64_t deltanet_recurrent(const void *priv, const Layer *l) {
     return s.at + th_scan_bytes(&s);
 }
 
+static size_t deltanet_notes(const void *priv, const Layer *l, int T, size_t *work) {
+    (void)l;
+    ScanSpec s = scan_spec(priv);
+    *work = th_scan_work_floats(&s);
+    return th_conv_note_bytes(((const DeltaNet *)priv)->cd, T) + th_scan_note_bytes(&s, T);
+}
+
 /* ---- a pass ---------------------------------------------------------------------------------------------------------
  */
 
@@ -219,5 +226,6 @@ static bool deltanet_forward(Pass *p, const void *priv, const Layer *l, float *y
 const Block th_block_deltanet = {.name = "gated delta net",
                                  .bind = deltanet_bind,
                                  .recurrent = deltanet_recurrent,
+                                 .notes = deltanet_notes,
                                  .scratch = deltanet_scratch,
                                  .forward = deltanet_forward};

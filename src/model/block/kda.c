@@ -77,6 +77,13 @@ static uint64_t kda_recurrent(const void *priv, const Layer *l) {
     return s.at + th_scan_bytes(&s);
 }
 
+static size_t kda_notes(const void *priv, const Layer *l, int T, size_t *work) {
+    (void)l;
+    ScanSpec s = scan_spec(priv);
+    *work = th_scan_work_floats(&s);
+    return 3 * th_conv_note_bytes(((const Kda *)priv)->di, T) + th_scan_note_bytes(&s, T);
+}
+
 /* ---- a pass ---------------------------------------------------------------------------------------------------------
  */
 
@@ -167,5 +174,6 @@ static bool kda_forward(Pass *p, const void *priv, const Layer *l, float *y, con
 const Block th_block_kda = {.name = "Kimi delta attention",
                             .bind = kda_bind,
                             .recurrent = kda_recurrent,
+                            .notes = kda_notes,
                             .scratch = kda_scratch,
                             .forward = kda_forward};

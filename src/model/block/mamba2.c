@@ -33,6 +33,12 @@ uint64_t th_mamba2_memory(const Mamba2Spec *s) {
     return scan.at + th_scan_bytes(&scan);
 }
 
+size_t th_mamba2_notes(const Mamba2Spec *s, int T, size_t *work) {
+    ScanSpec scan = th_mamba2_scan(s);
+    *work = th_scan_work_floats(&scan);
+    return th_conv_note_bytes((int)th_mamba2_channels(s), T) + th_scan_note_bytes(&scan, T);
+}
+
 typedef struct Rows {
     const Mamba2Spec *s;
     const VecKernel *vec;
@@ -150,6 +156,11 @@ static uint64_t mamba2_recurrent(const void *priv, const Layer *l) {
     return th_mamba2_memory(&((const Mamba2 *)priv)->spec);
 }
 
+static size_t mamba2_notes(const void *priv, const Layer *l, int T, size_t *work) {
+    (void)l;
+    return th_mamba2_notes(&((const Mamba2 *)priv)->spec, T, work);
+}
+
 static uint64_t mamba2_scratch(const void *priv, const Layer *l, const PassSize *size) {
     const Mamba2Spec *s = &((const Mamba2 *)priv)->spec;
     size_t T = (size_t)size->T;
@@ -182,5 +193,6 @@ static bool mamba2_forward(Pass *p, const void *priv, const Layer *l, float *y, 
 const Block th_block_mamba2 = {.name = "mamba-2",
                                .bind = mamba2_bind,
                                .recurrent = mamba2_recurrent,
+                               .notes = mamba2_notes,
                                .scratch = mamba2_scratch,
                                .forward = mamba2_forward};

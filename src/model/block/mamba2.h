@@ -22,6 +22,7 @@ static inline int64_t th_mamba2_width(const Mamba2Spec *s) { return s->inner + t
 ConvSpec th_mamba2_conv(const Mamba2Spec *s);
 ScanSpec th_mamba2_scan(const Mamba2Spec *s);
 uint64_t th_mamba2_memory(const Mamba2Spec *s);
+size_t th_mamba2_notes(const Mamba2Spec *s, int T, size_t *work); /* see Block.notes */
 size_t th_mamba2_scratch(const Mamba2Spec *s, int T);
 /* y [T][di] from x [T][width], which is destroyed; memories move on. */
 void th_mamba2_rows(Pass *p, const Mamba2Spec *s, const ScanRun *runs, int n_runs, float *y, float *x);

@@ -71,6 +71,12 @@ static uint64_t shortconv_recurrent(const void *priv, const Layer *l) {
     return th_conv_bytes(l->hp->n_embd, l->hp->ssm_conv);
 }
 
+static size_t shortconv_notes(const void *priv, const Layer *l, int T, size_t *work) {
+    (void)priv;
+    *work = 0;
+    return th_conv_note_bytes(l->hp->n_embd, T);
+}
+
 static uint64_t shortconv_scratch(const void *priv, const Layer *l, const PassSize *size) {
     (void)priv;
     size_t n = (size_t)size->T * (size_t)l->hp->n_embd;
@@ -98,5 +104,6 @@ static bool shortconv_forward(Pass *p, const void *priv, const Layer *l, float *
 const Block th_block_shortconv = {.name = "short convolution",
                                   .bind = shortconv_bind,
                                   .recurrent = shortconv_recurrent,
+                                  .notes = shortconv_notes,
                                   .scratch = shortconv_scratch,
                                   .forward = shortconv_forward};
