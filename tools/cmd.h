@@ -26,6 +26,7 @@ typedef struct Cli {
     const char *verb;
     unsigned bit;
     Options opt;
+    uint64_t charged; /* bytes that the program holds itself, taken off opt.ram */
     Term term;
     Out out;
 } Cli;

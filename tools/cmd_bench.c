@@ -319,11 +319,6 @@ int cmd_bench(Cli *cli) {
     for (int i = 0; i < o->n_gen.n; i++) longest = o->n_gen.value[i] > longest ? o->n_gen.value[i] : longest;
     Need need = {.upper = (size_t)longest};
     int code = o->n_args > 1 ? usage_error(cli, "bench takes one MODEL") : load_model(cli, &need, &b->model);
-    if (code == EXIT_DONE && longest > thimble_model_info(b->model)->context) {
-        term_error(&cli->term, "a test of %d tokens does not fit the context of %d: give -c %d", longest,
-                   thimble_model_info(b->model)->context, longest);
-        code = EXIT_FAILED;
-    }
     if (code == EXIT_DONE && !fill_tokens(b, (size_t)longest, thimble_model_info(b->model)->n_vocab))
         code = EXIT_FAILED;
     if (code == EXIT_DONE) {

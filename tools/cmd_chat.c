@@ -28,6 +28,13 @@ typedef struct Chat {
 
 typedef enum Turn { TURN_GO_ON, TURN_END } Turn;
 
+/* A line with its tokens comes out of what the plan leaves to the program. */
+static size_t line_most(const Cli *cli) {
+    enum { LINE_SHARE = 64, LINE_LEAST = 64 << 10 };
+    size_t most = prompt_most(cli, LINE_SHARE);
+    return most < LINE_LEAST ? LINE_LEAST : most;
+}
+
 static void say_full(Chat *c) {
     term_notice(&c->cli->term, "the context of %d tokens is full: /reset starts anew, -c N gives more room",
                 thimble_model_info(c->model)->context);
@@ -49,6 +56,8 @@ static bool hear(Chat *c, const char *text, size_t n, int *code) {
     c->timeline.n = before;
     if (e.code == THIMBLE_E_CONTEXT_FULL)
         say_full(c);
+    else if (e.code == THIMBLE_E_BUDGET) /* a text of one piece, too long to be split beside the weights */
+        term_notice(&c->cli->term, "%s: say it in shorter parts", e.message);
     else if (e.code != THIMBLE_E_CANCELLED || !signals_stop())
         *code = load_failed(c->cli, &e);
     return false;
@@ -147,6 +156,7 @@ static bool should_leave(Chat *c, int *code) {
 
 static int talk(Chat *c) {
     Text line = {0};
+    char size[32];
     int code = EXIT_DONE;
     for (;;) {
         LineKind kind = lines_next(c->lines, &line);
@@ -158,6 +168,11 @@ static int talk(Chat *c) {
             term_error(&c->cli->term, "standard input cannot be read");
             code = EXIT_IO;
             break;
+        }
+        if (kind == LINE_TOO_LONG) {
+            term_notice(&c->cli->term, "a line of more than %s is too long and left out",
+                        text_size(line_most(c->cli), size));
+            continue;
         }
         if (kind == LINE_END || take_line(c, &line, &code) == TURN_END || should_leave(c, &code)) break;
     }
@@ -172,7 +187,7 @@ static int start(Chat *c) {
     int code = load_model(cli, &need, &c->model);
     if (code == EXIT_DONE) code = load_session(cli, c->model, &c->session);
     if (code != EXIT_DONE) return code;
-    c->lines = lines_open("> ");
+    c->lines = lines_open("> ", line_most(cli));
     if (!c->lines) return EXIT_FAILED;
     keep_open(&c->keep, cli, c->model);
     c->form = prompt_form(cli, c->model, true);

@@ -3,6 +3,7 @@
 
 #include "common/ids.h"
 #include "common/load.h"
+#include "common/prompt.h"
 #include "common/text.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static int read_ids(Cli *cli, Ids *ids) {
     char why[512];
     bool io;
     for (int i = 1; i < cli->opt.n_args; i++) {
-        if (ids_parse(ids, cli->opt.args[i], &io, why, sizeof why)) continue;
+        if (ids_parse(ids, cli->opt.args[i], prompt_most(cli, IDS_SHARE), &io, why, sizeof why)) continue;
         if (!io) return usage_error(cli, "%s", why);
         term_error(&cli->term, "%s", why);
         return EXIT_IO;

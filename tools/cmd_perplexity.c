@@ -355,6 +355,7 @@ static int read_text(Perplexity *p) {
     }
     thimble_model_close(vocabulary);
     text_free(&text);
+    prompt_gone(cli);
     return code;
 }
 
@@ -385,8 +386,8 @@ static int open_model(Perplexity *p) {
     const uint64_t own = p->ids.cap * sizeof *p->ids.id + p->window * sizeof *p->sequence +
                          (cli->opt.kl_base ? p->counted * sizeof *p->divergence : 0);
     cli->opt.ctx = (int)context;
-    if (cli->opt.ram > own) cli->opt.ram -= own;
-    int code = load_model(cli, &need, &p->model);
+    int code = load_charge(cli, own, "the text's tokens");
+    if (code == EXIT_DONE) code = load_model(cli, &need, &p->model);
     if (code != EXIT_DONE) return code;
     p->sequence = malloc(p->window * sizeof *p->sequence);
     if (!p->sequence) return EXIT_FAILED;

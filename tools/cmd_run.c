@@ -51,12 +51,6 @@ static int prepare(Run *r) {
     if (code != EXIT_DONE) return code;
     if (!build_prompt(r, r->model, &e)) return load_failed(cli, &e);
     if (!r->prompt.n) return usage_error(cli, "the prompt is empty");
-    const int context = thimble_model_info(r->model)->context;
-    if (r->prompt.n > (size_t)context) {
-        term_error(&cli->term, "the prompt has %zu tokens, the context holds %d: shorten it or give -c %zu",
-                   r->prompt.n, context, r->prompt.n + (size_t)r->predict);
-        return EXIT_FAILED;
-    }
     prompt_say_form(cli, r->model, r->form);
     prompt_say_ids(cli, r->model, r->text.p ? r->text.p : "", r->text.n, &r->prompt);
     return load_session(cli, r->model, &r->session);

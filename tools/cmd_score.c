@@ -49,7 +49,8 @@ static int read_input(Score *sc) {
     if (!cli->opt.tokens) return prompt_read(cli, &sc->text);
     if (cli->opt.n_args > 1 || cli->opt.prompt || cli->opt.file)
         return usage_error(cli, "the text is given twice: as --tokens, and as TEXT, -p or -f");
-    if (ids_parse(&sc->ids, cli->opt.tokens, &io, why, sizeof why)) return EXIT_DONE;
+    if (ids_parse(&sc->ids, cli->opt.tokens, prompt_most(cli, IDS_SHARE), &io, why, sizeof why))
+        return load_charge(cli, sc->ids.cap * sizeof *sc->ids.id, "the tokens");
     if (!io) return usage_error(cli, "--tokens: %s", why);
     term_error(&cli->term, "--tokens: %s", why);
     return EXIT_IO;
@@ -67,11 +68,6 @@ static int prepare(Score *sc) {
     if (given && !ids_check(&sc->ids, info->n_vocab, why, sizeof why)) return usage_error(cli, "%s", why);
     if (!given && !tokenize(sc, sc->model, &e)) return load_failed(cli, &e);
     if (!sc->ids.n) return usage_error(cli, "there is nothing to score");
-    if (sc->ids.n > (size_t)info->context) {
-        term_error(&cli->term, "%zu tokens do not fit the context of %d: give -c %zu", sc->ids.n, info->context,
-                   sc->ids.n);
-        return EXIT_FAILED;
-    }
     sc->n_top = cli->opt.top == TOP_ALL || !cli->opt.json ? 0 : (size_t)cli->opt.top;
     if (sc->n_top > (size_t)info->n_vocab) sc->n_top = (size_t)info->n_vocab;
     sc->top.id = calloc(sc->n_top + 1, sizeof *sc->top.id);

@@ -141,7 +141,7 @@ int thimble_tokenize(ThimbleModel *m, const char *text, size_t len, int flags, i
     if (!engine->tokenizer)
         return finish(th_fail(&err, THIMBLE_E_UNSUPPORTED, "%s has no tokenizer that can be used", engine->path), &err,
                       e);
-    TokenBuf ids = {0};
+    TokenBuf ids = {.ids = tok, .cap = cap, .fixed = true};
     const Vocab *v = &engine->vocab;
     bool bos = flags & THIMBLE_TOK_BOS ? v->bos >= 0 : !(flags & THIMBLE_TOK_NO_BOS) && v->add_bos && v->bos >= 0;
     bool eos = !(flags & THIMBLE_TOK_NO_EOS) && v->add_eos && v->eos >= 0;
@@ -149,12 +149,7 @@ int thimble_tokenize(ThimbleModel *m, const char *text, size_t len, int flags, i
               th_tokenizer_encode(engine->tokenizer, (Str){text ? text : "", len}, false, flags & THIMBLE_TOK_SPECIAL,
                                   &ids, &err) &&
               (!eos || th_token_buf_push(&ids, v->eos, &err));
-    if (ok) {
-        *n = ids.n;
-        size_t fits = th_min_size(ids.n, cap);
-        if (fits) memcpy(tok, ids.ids, fits * sizeof *tok);
-    }
-    th_token_buf_free(&ids);
+    if (ok) *n = ids.n;
     return finish(ok, &err, e);
 }
 

@@ -19,6 +19,7 @@ bool th_token_buf_push(TokenBuf *b, int32_t id, Err *err) {
         b->ids[b->n++] = id;
         return true;
     }
+    if (b->fixed) return b->n++, true;
     Buf bytes = {(char *)b->ids, b->n * sizeof id, b->cap * sizeof id};
     bool ok = th_buf_append(&bytes, &id, sizeof id, err);
     b->ids = (int32_t *)(void *)bytes.data;
@@ -28,7 +29,7 @@ bool th_token_buf_push(TokenBuf *b, int32_t id, Err *err) {
 }
 
 void th_token_buf_free(TokenBuf *b) {
-    Buf bytes = {.data = (char *)b->ids};
+    Buf bytes = {.data = b->fixed ? NULL : (char *)b->ids};
     th_buf_free(&bytes);
     *b = (TokenBuf){0};
 }

@@ -12,7 +12,8 @@ void th_tokenizer_close(Tokenizer *t); /* NULL allowed */
 /* Upper bound of what open and one encode of ordinary text take for n entries with text_bytes of text. */
 uint64_t th_tokenizer_bytes(uint64_t n, uint64_t text_bytes);
 
-typedef struct TokenBuf { int32_t *ids; size_t n, cap; } TokenBuf; /* grows by realloc; free with th_token_buf_free */
+/* Grows by realloc; free with th_token_buf_free. `fixed`: ids [cap] is the caller's, the rest is only counted. */
+typedef struct TokenBuf { int32_t *ids; size_t n, cap; bool fixed; } TokenBuf;
 bool th_token_buf_push(TokenBuf *b, int32_t id, Err *err);
 void th_token_buf_free(TokenBuf *b);
 

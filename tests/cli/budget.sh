@@ -66,3 +66,31 @@ wait $pid
 code=$?
 ok "a mapped file cut short is exit 5" [ $code -eq 5 ]
 ok "with a sentence" said "thimble: "
+
+# The program's own memory is part of the budget: a text that would not fit with its tokens is not even read to its end.
+truncate -s 8M "$tmp/long" 2>/dev/null
+for verb in "run --raw" score tokenize perplexity; do
+    try 4 ${verb%% *} $m $(echo "$verb" | sed 's/^[a-z]* *//') -f "$tmp/long" --ram "$floor"
+    ok "and the budget is said" said "does not fit the budget of"
+done
+yes x | tr '\n' ' ' | head -c 1000000 >"$tmp/long"
+try 4 score $m -f "$tmp/long" --ram $((floor + 4990000)) -c 512
+ok "what a shorter text takes is said to be missing" said "($((floor + 4990000)) bytes) is below the floor of .* ($((floor + 5000000)) bytes)"
+{ printf 'one\n'; cat "$tmp/long"; printf '\ntwo\n'; } | "$THIMBLE" chat $m --temp 0 -n 3 --ram 10M >"$out" 2>"$err"
+ok "a line of chat that is too long is left out" is_out "$(printf 'ABC\nABC')"
+ok "which is said" said "is too long and left out"
+
+# A context that was given and is too short: counted in tokens, not bytes.
+stories=tests/golden/stories.gguf
+try 0 run $stories --raw -q "Once upon a time there was a little girl" -c 33 -n 1
+try 1 run $stories --raw "Once upon a time there was a little girl" -c 31
+ok "both numbers are said" said "32 tokens, the context holds 31"
+try 1 run $stories --raw -p "$(printf 'Once upon a time %.0s' $(seq 99))"
+ok "also when the model itself holds no more" said "the context holds 256"
+moe=$shared/models/tale-moe-13m-Q8_0.gguf
+if [ -f $moe ]; then
+    try 0 run $moe -n 2 hi --slots 40
+    ok "a context as short as the run needs is not said to be lowered" sh -c "! grep -q lowered '$err'"
+else
+    skip "a context as short as the run needs" "no $moe"
+fi

@@ -9,15 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool ids_append(Ids *ids, const int32_t *id, size_t n) {
+static bool widen(Ids *ids, size_t cap) {
+    int32_t *p = realloc(ids->id, cap * sizeof *p);
+    if (!p) return false;
+    ids->id = p;
+    ids->cap = cap;
+    return true;
+}
+
+bool ids_reserve(Ids *ids, size_t n) {
     if (n > SIZE_MAX / 16 - ids->n) return false;
-    if (ids->n + n > ids->cap) {
-        size_t cap = (ids->n + n) * 2;
-        int32_t *p = realloc(ids->id, cap * sizeof *p);
-        if (!p) return false;
-        ids->id = p;
-        ids->cap = cap;
-    }
+    return ids->cap - ids->n >= n || widen(ids, ids->n + n);
+}
+
+bool ids_append(Ids *ids, const int32_t *id, size_t n) {
+    if (n > SIZE_MAX / 16 - ids->n || (ids->cap - ids->n < n && !widen(ids, (ids->n + n) * 2))) return false;
     if (n) memcpy(ids->id + ids->n, id, n * sizeof *id);
     ids->n += n;
     return true;
@@ -77,12 +83,12 @@ end:
     return fine;
 }
 
-bool ids_parse(Ids *ids, const char *text, bool *io, char *why, size_t why_size) {
+bool ids_parse(Ids *ids, const char *text, size_t most, bool *io, char *why, size_t why_size) {
     Text t = {0};
     bool fine;
     *io = false;
     if (text[0] != '@') return parse_plain(ids, text, why, why_size);
-    if (!text_read_file(&t, text + 1, why, why_size)) {
+    if (!text_read_file(&t, text + 1, most, why, why_size)) {
         *io = true;
         fine = false;
     } else if (!t.p) {

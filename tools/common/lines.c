@@ -20,7 +20,7 @@ struct Lines {
     History *history;
     const char *prompt;
     char buf[4096]; /* without a terminal */
-    size_t n, at;
+    size_t n, at, most;
     bool ended;
 };
 
@@ -71,10 +71,11 @@ static bool open_editor(Lines *l) {
     return true;
 }
 
-Lines *lines_open(const char *prompt) {
+Lines *lines_open(const char *prompt, size_t most) {
     Lines *l = calloc(1, sizeof *l);
     if (!l) return NULL;
     l->prompt = prompt;
+    l->most = most;
     if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !open_editor(l)) {
         lines_close(l);
         return NULL;
@@ -106,7 +107,7 @@ static LineKind next_edited(Lines *l, Text *line) {
 LineKind lines_next(Lines *l, Text *line) {
     line->n = 0;
     if (l->el) return next_edited(l, line);
-    bool any = false;
+    bool any = false, too_long = false;
     while (!l->ended) {
         if (l->at == l->n) {
             if (!signals_wait_readable(STDIN_FILENO)) return LINE_INTERRUPTED;
@@ -120,10 +121,12 @@ LineKind lines_next(Lines *l, Text *line) {
         }
         const char *from = l->buf + l->at, *end = memchr(from, '\n', l->n - l->at);
         size_t n = end ? (size_t)(end - from) : l->n - l->at;
-        if (line->n + n > TEXT_FILE_MAX || !text_append(line, from, n)) return LINE_FAILED;
+        if (n > l->most - line->n) too_long = true;
+        if (too_long) text_free(line);
+        else if (!text_append(line, from, n)) return LINE_FAILED;
         l->at += n + (end != NULL);
         any = true;
-        if (end) return LINE_TEXT;
+        if (end) break;
     }
-    return any ? LINE_TEXT : LINE_END;
+    return too_long ? LINE_TOO_LONG : any ? LINE_TEXT : LINE_END;
 }

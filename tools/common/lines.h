@@ -5,11 +5,13 @@
 #include "common/text.h"
 
 typedef struct Lines Lines;
-/* NULL: out of memory. Nothing is taken from the terminal before the first line is asked for. */
-Lines *lines_open(const char *prompt);
+/* most: bytes of a line (without a terminal). NULL: out of memory.
+ * Nothing is taken from the terminal before the first line is asked for. */
+Lines *lines_open(const char *prompt, size_t most);
 void lines_close(Lines *l);
-typedef enum LineKind { LINE_TEXT, LINE_END, LINE_INTERRUPTED, LINE_FAILED } LineKind;
-/* One line without its newline. A last line that lacks the newline counts. */
+typedef enum LineKind { LINE_TEXT, LINE_END, LINE_INTERRUPTED, LINE_FAILED, LINE_TOO_LONG } LineKind;
+/* One line without its newline. A last line that lacks the newline counts. One that is too long is read to its end and
+ * thrown away. */
 LineKind lines_next(Lines *l, Text *line);
 bool lines_interactive(const Lines *l);
 #endif

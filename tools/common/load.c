@@ -70,6 +70,20 @@ void load_options(Cli *cli, ThimbleModelOptions *mo) {
     mo->progress = (ThimbleProgress){term_progress, &cli->term};
 }
 
+int load_charge(Cli *cli, uint64_t bytes, const char *what) {
+    enum { RESERVED = 256 << 10 };
+    char need[32], have[32];
+    if (!cli->opt.ram || bytes <= RESERVED) return EXIT_DONE;
+    if (bytes >= cli->opt.ram) {
+        term_error(&cli->term, "%s take up to %s, more than is left of the budget (%s)", what, text_size(bytes, need),
+                   text_size(cli->opt.ram, have));
+        return EXIT_BUDGET;
+    }
+    cli->opt.ram -= bytes;
+    cli->charged += bytes;
+    return EXIT_DONE;
+}
+
 static int check_arguments(Cli *cli) {
     if (cli->opt.n_args < 1) return usage_error(cli, "%s needs a MODEL", cli->verb);
     if (cli->opt.home == THIMBLE_HOME_MAPPED && cli->opt.ram)
@@ -83,7 +97,8 @@ static int check_arguments(Cli *cli) {
 static int refuse_budget(Cli *cli, const ThimblePlan *p, size_t context, size_t prompt) {
     char floor[32], budget[32], ram[32], nearest[128], what[64] = "";
     size_t fits = p->max_context > 0 ? (size_t)p->max_context : 0;
-    text_ram(p->floor, ram);
+    const uint64_t least = p->floor + cli->charged, have = p->budget + cli->charged;
+    text_ram(least, ram);
     if (!prompt && fits)
         snprintf(nearest, sizeof nearest, "-c %zu, or --ram %s", fits, ram);
     else if (fits > prompt)
@@ -92,8 +107,8 @@ static int refuse_budget(Cli *cli, const ThimblePlan *p, size_t context, size_t 
         snprintf(nearest, sizeof nearest, "--ram %s", ram);
     if (context) snprintf(what, sizeof what, " for a context of %zu tokens", context);
     term_error(&cli->term, "the budget of %s (%llu bytes) is below the floor of %s (%llu bytes)%s; what fits: %s",
-               text_size(p->budget, budget), (unsigned long long)p->budget, text_size(p->floor, floor),
-               (unsigned long long)p->floor, what, nearest);
+               text_size(have, budget), (unsigned long long)have, text_size(least, floor), (unsigned long long)least,
+               what, nearest);
     return EXIT_BUDGET;
 }
 
@@ -113,6 +128,28 @@ static int open_part(Cli *cli, const char *path, int part, ThimbleModel **m) {
     return thimble_model_open(m, path, &mo, &e) == THIMBLE_OK ? EXIT_DONE : load_failed(cli, &e);
 }
 
+static int refuse_length(Cli *cli, size_t n, size_t context, size_t room) {
+    term_error(&cli->term, "the prompt has %zu tokens, the context holds %zu: shorten it or give -c %zu", n, context,
+               n + room);
+    return EXIT_FAILED;
+}
+
+/* The context was given: is it long enough? Before the weights are loaded, and counted only if there is a doubt. */
+static int check_length(Cli *cli, const char *path, const Need *need, size_t context) {
+    ThimbleModel *vocabulary = NULL;
+    ThimbleError e = {0};
+    size_t n = need->upper;
+    if (n <= context) return EXIT_DONE;
+    if (need->count) {
+        int code = open_part(cli, path, THIMBLE_LOAD_VOCAB, &vocabulary);
+        if (code != EXIT_DONE) return code;
+        bool counted = need->count(need->arg, vocabulary, &n, &e);
+        thimble_model_close(vocabulary);
+        if (!counted) return load_failed(cli, &e);
+    }
+    return n <= context ? EXIT_DONE : refuse_length(cli, n, context, need->room);
+}
+
 /* The context when -c was not given and the plan's own does not obviously do: at least what is needed, at most what the
  * model was trained for (and 4096), the most of it that the budget holds. */
 static int fit_context(Cli *cli, const char *path, const Need *need, const ThimblePlan *auto_plan, int *context) {
@@ -129,6 +166,7 @@ static int fit_context(Cli *cli, const char *path, const Need *need, const Thimb
     if (!counted) return load_failed(cli, &e);
     const size_t limit = trained > 0 && trained < 4096 ? (size_t)trained : 4096;
     size_t want = prompt + need->room;
+    if (prompt > limit) return refuse_length(cli, prompt, limit, need->room);
     if (want > limit) want = limit;
     *context = 0; /* the library's own choice */
     if ((size_t)auto_plan->context >= want) return EXIT_DONE;
@@ -147,16 +185,19 @@ static bool keeps_all(const ThimblePlan *p) {
     return p->resident + p->slots >= p->dense_bytes + p->expert_bytes;
 }
 
-static int choose_context(Cli *cli, const char *path, const Need *need, ThimbleModelOptions *mo) {
+/* *spared: the context is as long as this run can use, not as the budget allows. */
+static int choose_context(Cli *cli, const char *path, const Need *need, ThimbleModelOptions *mo, bool *spared) {
     ThimblePlan p;
     int code = plan_with(cli, path, mo, &p);
     if (code != EXIT_DONE) return code;
-    if (mo->context) return p.fits ? EXIT_DONE : refuse_budget(cli, &p, (size_t)mo->context, 0);
+    if (mo->context && !p.fits) return refuse_budget(cli, &p, (size_t)mo->context, 0);
+    if (mo->context) return check_length(cli, path, need, (size_t)mo->context);
     if (!p.fits) return refuse_budget(cli, &p, 0, 0);
     size_t enough = (need->upper + need->room + 63) / 64 * 64;
     if ((size_t)p.context >= need->upper + need->room) {
         /* Where weights have to be read again and again, cells that this run cannot fill would cost speed. */
-        if (enough && (size_t)p.context > enough && !keeps_all(&p)) mo->context = (int)enough;
+        *spared = enough && (size_t)p.context > enough && !keeps_all(&p);
+        if (*spared) mo->context = (int)enough;
         return EXIT_DONE;
     }
     return fit_context(cli, path, need, &p, &mo->context);
@@ -166,18 +207,19 @@ int load_model(Cli *cli, const Need *need, ThimbleModel **m) {
     char buf[4096];
     ThimbleModelOptions mo;
     ThimbleError e = {0};
+    bool spared = false;
     *m = NULL;
     int code = check_arguments(cli);
     if (code != EXIT_DONE) return code;
     const char *path = load_resolve(cli->opt.args[0], buf, sizeof buf);
     load_options(cli, &mo);
-    code = choose_context(cli, path, need, &mo);
+    code = choose_context(cli, path, need, &mo, &spared);
     if (code != EXIT_DONE) return code;
     if (signals_stop()) return signals_exit_code();
     if (thimble_model_open(m, path, &mo, &e) != THIMBLE_OK) return load_failed(cli, &e);
     const ThimbleModelInfo *info = thimble_model_info(*m);
     int usual = info->trained_context > 0 && info->trained_context < 4096 ? info->trained_context : 4096;
-    if (!cli->opt.ctx && info->context < usual)
+    if (!cli->opt.ctx && !spared && info->context < usual)
         term_notice(&cli->term, "the context is lowered to %d tokens to fit the budget (-c N sets it)", info->context);
     return EXIT_DONE;
 }

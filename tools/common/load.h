@@ -14,6 +14,10 @@ const char *load_resolve(const char *name, char *path, size_t size);
 /* Options of the command line as options of the library. */
 void load_options(Cli *cli, ThimbleModelOptions *mo);
 
+/* Takes what the program itself holds off --ram, so that the engine plans with the rest; little things lie in the
+ * plan's reserve. Returns an exit code; says it if nothing is left. */
+int load_charge(Cli *cli, uint64_t bytes, const char *what);
+
 /* How many tokens a session must hold. `upper` is a bound that costs nothing to know; `count` (may be NULL) finds the
  * true number with the tokenizer. `room` tokens come on top (--predict). */
 typedef struct Need {

@@ -4,28 +4,46 @@
 #include "common/load.h"
 #include "common/signals.h"
 
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 #include <strings.h>
 
 #define IM_START "<|im_start|>"
 #define IM_END   "<|im_end|>"
 
+size_t prompt_most(const Cli *cli, unsigned share) {
+    return cli->opt.ram && cli->opt.ram / share < TEXT_FILE_MAX ? (size_t)(cli->opt.ram / share) : TEXT_FILE_MAX;
+}
+
+static int read_file(Cli *cli, Text *text, const char *path) {
+    char why[512], ram[32];
+    const size_t most = prompt_most(cli, TEXT_SHARE);
+    if (text_read_file(text, path, most, why, sizeof why))
+        return load_charge(cli, TEXT_SHARE * (uint64_t)text->n, "the text and its tokens");
+    bool too_long = errno == EFBIG && most < TEXT_FILE_MAX;
+    if (signals_stop()) return signals_exit_code();
+    if (too_long)
+        term_error(&cli->term, "%s: with its tokens it does not fit the budget of %s", why,
+                   text_size(cli->opt.ram, ram));
+    else
+        term_error(&cli->term, "%s", why);
+    return too_long ? EXIT_BUDGET : EXIT_IO;
+}
+
+void prompt_gone(Cli *cli) {
+    cli->opt.ram += cli->charged;
+    cli->charged = 0;
+}
+
 int prompt_read(Cli *cli, Text *text) {
     const Options *o = &cli->opt;
-    char why[512];
     const char *word = o->n_args > 1 ? o->args[1] : NULL, *path = o->file;
     if (o->n_args > 2)
         return usage_error(cli, "one PROMPT, please: put it in quotes ('%.40s' is too much)", o->args[2]);
     if ((word != NULL) + (o->prompt != NULL) + (o->file != NULL) > 1)
         return usage_error(cli, "the prompt is given twice: as PROMPT, -p TEXT, -f FILE or -");
     if (word && !strcmp(word, "-")) path = "-";
-    if (path) {
-        if (text_read_file(text, path, why, sizeof why)) return EXIT_DONE;
-        if (signals_stop()) return signals_exit_code();
-        term_error(&cli->term, "%s", why);
-        return EXIT_IO;
-    }
+    if (path) return read_file(cli, text, path);
     if (!word && !o->prompt)
         return usage_error(cli, "%s needs a text: as an argument, -p TEXT, -f FILE, or - for standard input",
                            cli->verb);
@@ -41,20 +59,14 @@ static bool no_memory(ThimbleError *e) {
 }
 
 bool prompt_tokenize(ThimbleModel *m, const char *text, size_t n, int flags, Ids *ids, ThimbleError *e) {
-    int32_t few[256], *many = few;
-    size_t count = 0, cap = sizeof few / sizeof *few;
-    bool fine = false;
-    if (thimble_tokenize(m, text, n, flags, few, cap, &count, e) != THIMBLE_OK) return false;
-    if (count > cap) {
-        many = malloc(count * sizeof *many);
-        if (!many) return no_memory(e);
-        cap = count;
-        if (thimble_tokenize(m, text, n, flags, many, cap, &count, e) != THIMBLE_OK) goto end;
-    }
-    fine = ids_append(ids, many, count) || no_memory(e);
-end:
-    if (many != few) free(many);
-    return fine;
+    size_t count = 256, room = 0;
+    do { /* again only if the first room was too small: the second is exact */
+        if (!ids_reserve(ids, count)) return no_memory(e);
+        room = ids->cap - ids->n;
+        if (thimble_tokenize(m, text, n, flags, ids->id + ids->n, room, &count, e) != THIMBLE_OK) return false;
+    } while (count > room);
+    ids->n += count;
+    return true;
 }
 
 static bool has_control(const ThimbleModel *m, const char *text) {

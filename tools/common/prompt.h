@@ -10,8 +10,14 @@
 #include "common/ids.h"
 #include "common/text.h"
 
-/* The text of PROMPT, -p, -f or -: exactly one of them. Returns an exit code. */
+/* What the program holds itself is part of --ram: a text with its ids takes up to TEXT_SHARE times its bytes, ids as
+ * JSON IDS_SHARE times. Longer files than that allows are refused while they are read. */
+enum { TEXT_SHARE = 5, IDS_SHARE = 32 };
+size_t prompt_most(const Cli *cli, unsigned share);
+/* The text of PROMPT, -p, -f or -: exactly one of them; what it takes comes off the budget. Returns an exit code. */
 int prompt_read(Cli *cli, Text *text);
+/* The text is gone: so much of the budget is free again (its ids are the caller's to charge). */
+void prompt_gone(Cli *cli);
 /* Appends the tokens of a text. flags: THIMBLE_TOK_*. */
 bool prompt_tokenize(ThimbleModel *m, const char *text, size_t n, int flags, Ids *ids, ThimbleError *e);
 

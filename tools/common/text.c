@@ -115,7 +115,7 @@ const char *text_ram(uint64_t bytes, char out[static 32]) {
     return out;
 }
 
-bool text_read_file(Text *t, const char *path, char *why, size_t why_size) {
+bool text_read_file(Text *t, const char *path, size_t most, char *why, size_t why_size) {
     bool input = !strcmp(path, "-");
     int fd = input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = 0;
@@ -133,13 +133,19 @@ bool text_read_file(Text *t, const char *path, char *why, size_t why_size) {
         got = read(fd, block, sizeof block);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
-        if (t->n + (size_t)got > TEXT_FILE_MAX || !text_append(t, block, (size_t)got)) {
-            errno = EFBIG;
-            got = -1;
-            break;
-        }
+        if (t->n + (size_t)got <= most && text_append(t, block, (size_t)got)) continue;
+        errno = t->n + (size_t)got > most ? EFBIG : ENOMEM;
+        got = -1;
+        break;
     }
-    if (got < 0) snprintf(why, why_size, "%s: %s", input ? "standard input" : path, strerror(errno));
+    int failure = got < 0 ? errno : 0;
+    const char *shown = input ? "standard input" : path;
+    char size[32];
+    if (failure == EFBIG)
+        snprintf(why, why_size, "%s: more than %s is too long here", shown, text_size(most, size));
+    else if (failure)
+        snprintf(why, why_size, "%s: %s", shown, strerror(failure));
     if (!input) close(fd);
-    return got >= 0;
+    errno = failure;
+    return failure == 0;
 }

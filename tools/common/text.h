@@ -26,7 +26,8 @@ const char *text_size(uint64_t bytes, char out[static 32]);
 /* Bytes as a value of --ram, rounded up so that it is enough: "513M". */
 const char *text_ram(uint64_t bytes, char out[static 32]);
 
-/* Reads a whole file, "-" for standard input. False: why[] holds a sentence. */
+/* Reads a whole file, "-" for standard input. False: why[] holds a sentence, and errno is EFBIG if the file is longer
+ * than `most`. */
 enum { TEXT_FILE_MAX = 64 << 20 };
-bool text_read_file(Text *t, const char *path, char *why, size_t why_size);
+bool text_read_file(Text *t, const char *path, size_t most, char *why, size_t why_size);
 #endif
