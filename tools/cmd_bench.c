@@ -309,16 +309,24 @@ static int measure_all(Bench *b) {
     return code;
 }
 
-int cmd_bench(Cli *cli) {
-    Bench *b = calloc(1, sizeof *b);
-    const Options *o = &cli->opt;
-    int longest = 1;
-    if (!b) return EXIT_FAILED;
-    b->cli = cli;
+static int longest_test(const Options *o) {
+    int longest = 0;
     for (int i = 0; i < o->n_prompt.n; i++) longest = o->n_prompt.value[i] > longest ? o->n_prompt.value[i] : longest;
     for (int i = 0; i < o->n_gen.n; i++) longest = o->n_gen.value[i] > longest ? o->n_gen.value[i] : longest;
+    return longest;
+}
+
+int cmd_bench(Cli *cli) {
+    Options *o = &cli->opt;
+    const int longest = longest_test(o);
+    if (o->n_args > 1) return usage_error(cli, "bench takes one MODEL");
+    if (!longest) return usage_error(cli, "nothing to measure: -p and -n are both 0");
+    if (o->json) o->output = BENCH_JSON;
+    Bench *b = calloc(1, sizeof *b);
+    if (!b) return EXIT_FAILED;
+    b->cli = cli;
     Need need = {.upper = (size_t)longest};
-    int code = o->n_args > 1 ? usage_error(cli, "bench takes one MODEL") : load_model(cli, &need, &b->model);
+    int code = load_model(cli, &need, &b->model);
     if (code == EXIT_DONE && !fill_tokens(b, (size_t)longest, thimble_model_info(b->model)->n_vocab))
         code = EXIT_FAILED;
     if (code == EXIT_DONE) {

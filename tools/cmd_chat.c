@@ -66,8 +66,17 @@ static bool hear(Chat *c, const char *text, size_t n, int *code) {
 /* Answers; the tokens that were fed back belong to the timeline from now on. */
 static void reply(Chat *c, int *code) {
     Answer a = {0};
-    generate(c->cli, c->model, c->session, &c->sampler, c->cli->opt.predict, true, &a);
-    out_string(&c->cli->out, "\n");
+    const bool json = c->cli->opt.json;
+    generate(c->cli, c->model, c->session, &c->sampler, c->cli->opt.predict, !json, &a);
+    if (json) {
+        Report report;
+        report_make(&report, c->session, c->generated + a.ids.n);
+        report.has_seed = true;
+        report.seed = c->sampler.seed;
+        report_answer(&c->cli->out, &a, &report);
+    } else {
+        out_string(&c->cli->out, "\n");
+    }
     out_flush(&c->cli->out);
     c->generated += a.ids.n;
     if (!ids_append(&c->timeline, a.ids.id, a.ids.n)) a.finish = FINISH_ERROR;

@@ -2,15 +2,18 @@
 #include "cmd.h"
 
 #include "common/ids.h"
+#include "common/json_out.h"
 #include "common/load.h"
 #include "common/prompt.h"
 #include "common/text.h"
 
 #include <stdlib.h>
 
-static bool put_bytes(Cli *cli, const ThimbleModel *m, const Ids *ids) {
+/* The ids' bytes: straight out, or into `text` if that is given. */
+static bool put_bytes(Cli *cli, const ThimbleModel *m, const Ids *ids, Text *text) {
     char few[512];
-    for (size_t i = 0; i < ids->n && !out_lost(&cli->out); i++) {
+    bool fine = true;
+    for (size_t i = 0; fine && i < ids->n && !out_lost(&cli->out); i++) {
         char *bytes = few;
         size_t n = thimble_token_bytes(m, ids->id[i], cli->opt.special == ON, few, sizeof few);
         if (n > sizeof few) {
@@ -18,10 +21,29 @@ static bool put_bytes(Cli *cli, const ThimbleModel *m, const Ids *ids) {
             if (!bytes) return false;
             thimble_token_bytes(m, ids->id[i], cli->opt.special == ON, bytes, n);
         }
-        out_write(&cli->out, bytes, n);
+        if (text)
+            fine = text_append(text, bytes, n);
+        else
+            out_write(&cli->out, bytes, n);
         if (bytes != few) free(bytes);
     }
-    return true;
+    return fine;
+}
+
+/* {"text"}: what is no UTF-8 once all bytes are together becomes U+FFFD. */
+static bool put_json(Cli *cli, const ThimbleModel *m, const Ids *ids) {
+    Text text = {0};
+    Json j;
+    bool fine = put_bytes(cli, m, ids, &text);
+    if (fine) {
+        jout_begin(&j, &cli->out);
+        jout_open(&j, '{');
+        jout_key(&j, "text");
+        jout_string(&j, text.p ? text.p : "", text.n);
+        jout_end(&j);
+    }
+    text_free(&text);
+    return fine;
 }
 
 static int read_ids(Cli *cli, Ids *ids) {
@@ -45,7 +67,10 @@ int cmd_detokenize(Cli *cli) {
     if (code == EXIT_DONE) code = load_part(cli, THIMBLE_LOAD_VOCAB, &m);
     if (code == EXIT_DONE && !ids_check(&ids, thimble_model_info(m)->n_vocab, why, sizeof why))
         code = usage_error(cli, "%s", why);
-    if (code == EXIT_DONE && !put_bytes(cli, m, &ids)) code = EXIT_FAILED;
+    if (code == EXIT_DONE && !(cli->opt.json ? put_json(cli, m, &ids) : put_bytes(cli, m, &ids, NULL))) {
+        term_error(&cli->term, "out of memory");
+        code = EXIT_FAILED;
+    }
     thimble_model_close(m);
     ids_free(&ids);
     return code;

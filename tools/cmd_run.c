@@ -72,23 +72,6 @@ static int exit_code_of(Run *r) {
     }
 }
 
-static void put_json(Run *r, const Report *report) {
-    Json j;
-    jout_begin(&j, &r->cli->out);
-    jout_open(&j, '{');
-    jout_key(&j, "text");
-    jout_string(&j, r->answer.text.p ? r->answer.text.p : "", r->answer.text.n);
-    jout_key(&j, "tokens");
-    jout_open(&j, '[');
-    for (size_t i = 0; i < r->answer.ids.n; i++) jout_int(&j, r->answer.ids.id[i]);
-    jout_close(&j);
-    jout_put_text(&j, "finish", finish_name(r->answer.finish));
-    if (r->answer.finish == FINISH_ERROR) jout_put_text(&j, "error", r->answer.error.message);
-    jout_key(&j, "stats");
-    report_json(&j, report);
-    jout_end(&j);
-}
-
 static int answer(Run *r) {
     Cli *cli = r->cli;
     ThimbleSampler sampler;
@@ -106,7 +89,7 @@ static int answer(Run *r) {
     report.has_seed = true;
     report.seed = sampler.seed;
     if (cli->opt.json)
-        put_json(r, &report);
+        report_answer(&cli->out, &r->answer, &report);
     else if (r->answer.ids.n)
         out_string(&cli->out, "\n");
     out_flush(&cli->out);

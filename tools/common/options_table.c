@@ -95,8 +95,8 @@ const Option option_table[] = {
     {"check", 0, VERB_BENCH, OPT_TEXT, AT(check), 0, 0, NULL, "SUM",
      "fail unless the logits of the first test have this checksum"},
 
-    {"json", 0, TEXTUAL | VERB_PLAN | VERB_INFO, OPT_FLAG, AT(json), 0, 0, NULL, NULL,
-     "one JSON object on standard output instead of text"},
+    {"json", 0, VERB_ALL & ~VERB_HELP, OPT_FLAG, AT(json), 0, 0, NULL, NULL,
+     "one JSON object on standard output instead of text (chat: one a turn; bench: -o json)"},
     {"quiet", 'q', VERB_ALL, OPT_FLAG, AT(quiet), 0, 0, NULL, NULL, "no notices, no progress, no closing line"},
     {"verbose", 'v', VERB_ALL, OPT_FLAG, AT(verbose), 0, 0, NULL, NULL, "say more"},
     {"color", 0, VERB_ALL, OPT_CHOICE, AT(color), 0, 0, "auto|on|off", "auto|on|off", "colours on the terminal (auto)"},

@@ -162,3 +162,20 @@ void report_json(Json *j, const Report *r) {
     put_limit_and_lossy(j, r);
     jout_close(j);
 }
+
+void report_answer(Out *out, const Answer *a, const Report *r) {
+    Json j;
+    jout_begin(&j, out);
+    jout_open(&j, '{');
+    jout_key(&j, "text");
+    jout_string(&j, a->text.p ? a->text.p : "", a->text.n);
+    jout_key(&j, "tokens");
+    jout_open(&j, '[');
+    for (size_t i = 0; i < a->ids.n; i++) jout_int(&j, a->ids.id[i]);
+    jout_close(&j);
+    jout_put_text(&j, "finish", finish_name(a->finish));
+    if (a->finish == FINISH_ERROR) jout_put_text(&j, "error", a->error.message);
+    jout_key(&j, "stats");
+    report_json(&j, r);
+    jout_end(&j);
+}

@@ -3,6 +3,7 @@
 #define TOOLS_REPORT_H
 
 #include "cmd.h"
+#include "common/generate.h"
 #include "common/json_out.h"
 
 typedef struct Report {
@@ -15,6 +16,8 @@ typedef struct Report {
 
 void report_make(Report *r, const ThimbleSession *s, uint64_t generated);
 void report_closing_line(Cli *cli, const Report *r);
+/* {"text", "tokens", "finish", "stats"}, a line: an answer. */
+void report_answer(Out *out, const Answer *a, const Report *r);
 /* The value of "stats". */
 void report_json(Json *j, const Report *r);
 #endif
