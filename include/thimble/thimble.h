@@ -312,13 +312,14 @@ typedef struct ThimbleStats {
     double expert_stall_s;
     uint64_t io_bytes_read;
     double io_read_s, io_stall_s;
-    const char *io_mode, *io_backend; /* "direct", "buffered", "mapped", "none" · "threads"            */
+    const char *io_mode, *io_backend; /* "direct", "buffered", "mapped" · "threads", "none"            */
     uint64_t decode_bytes_read;       /* of io_bytes_read, those of single-token passes                */
     uint64_t decode_bytes_moved;      /* weight bytes that single-token passes had to touch in memory  */
     uint64_t budget, planned, peak_rss, peak_anon;
     uint64_t nonfinite_logits;
-    double limit_decode_tps; /* what memory and flash would have allowed, as far as measured; 0: unknown */
-    int limit_bound;         /* 0 compute, 1 memory, 2 flash                                  */
+    double limit_decode_tps; /* what memory and flash would have allowed for the bytes that decoding moved and read, had
+                              * all of it overlapped; 0: nothing was decoded */
+    int limit_bound;         /* 2 flash, 1 memory: which of the two takes longer; 0: computing takes twice as long */
     float route_bias;
     int experts;
     uint64_t picks_changed; /* experts that a lossy option chose differently                 */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "os/memrate.h"
 #include "os/vm.h"
 
 /* ---- bind ------------------------------------------------------------------------------------------------------- */
@@ -166,6 +167,9 @@ bool th_model_load(Model *m, const ModelPlan *plan, Err *err) {
     if (m->embd_scale)
         m->hp.embd_scale = (m->hp.embd_scale != 0 ? m->hp.embd_scale : 1) * th_scale_of(m->embd_scale, 0);
     resolve_norms(m);
+    size_t resident_bytes;
+    const void *resident = th_weights_resident(m->ws, &resident_bytes);
+    m->memory_rate = th_memory_rate(m->pool, resident, resident_bytes);
     return true;
 }
 

@@ -50,6 +50,7 @@ struct Model {
     ScanJournal journal;     /* of the pass on trial, in its scratch */
     RouteStats route_stats;
     uint64_t moved;          /* weight bytes used by all passes so far */
+    double memory_rate;      /* bytes per second, measured once the weights are loaded */
 };
 
 typedef struct ModelPlan {

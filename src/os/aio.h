@@ -29,6 +29,7 @@ typedef struct Aio Aio;
 typedef struct AioStats {
     uint64_t reads, bytes; /* bytes asked for, not widened */
     double read_s;         /* sum of the time readers spent in reads */
+    double busy_s;         /* time in which at least one read ran */
     double stall_s;        /* time callers waited in th_aio_wait */
 } AioStats;
 

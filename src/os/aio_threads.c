@@ -26,7 +26,8 @@ struct Aio {
     pthread_cond_t work, done;
     bool has_lock, has_work, has_done;
     ReadQueue queue[N_AIO_PRIORITIES];
-    int n_readers, started, waiters, speculating, max_speculating;
+    int n_readers, started, waiters, speculating, max_speculating, running;
+    double busy_since; /* if any are running */
     bool stop;
     AioStats stats;
     pthread_t readers[MAX_READERS];
@@ -78,6 +79,14 @@ static void finish(Aio *aio, Read *r) {
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
+static void count_start(Aio *aio) {
+    if (aio->running++ == 0) aio->busy_since = th_sys_seconds();
+}
+
+static void count_end(Aio *aio) {
+    if (--aio->running == 0) aio->stats.busy_s += th_sys_seconds() - aio->busy_since;
+}
+
 static void *reader_main(void *arg) {
     Aio *aio = arg;
     pthread_mutex_lock(&aio->lock);
@@ -91,6 +100,7 @@ static void *reader_main(void *arg) {
         size_t bytes = r->bytes;
         set_state(r, READ_RUNNING);
         aio->speculating += speculative;
+        count_start(aio);
         pthread_mutex_unlock(&aio->lock);
 
         double begin = th_sys_seconds();
@@ -99,6 +109,7 @@ static void *reader_main(void *arg) {
 
         pthread_mutex_lock(&aio->lock);
         aio->speculating -= speculative;
+        count_end(aio);
         aio->stats.reads++;
         aio->stats.bytes += bytes;
         aio->stats.read_s += seconds;
@@ -211,6 +222,7 @@ void th_aio_wait(Aio *aio, const Read *r) {
 void th_aio_stats(Aio *aio, AioStats *out) {
     pthread_mutex_lock(&aio->lock);
     *out = aio->stats;
+    if (aio->running) out->busy_s += th_sys_seconds() - aio->busy_since;
     pthread_mutex_unlock(&aio->lock);
 }
 

@@ -87,13 +87,15 @@ void th_session_mask_padding(const Engine *e, float *logits) {
 Measure th_session_measure(Engine *e) {
     WeightsStats w;
     th_weights_stats(e->model.ws, &w);
-    return (Measure){.at = th_sys_seconds(), .io_bytes = w.io_bytes, .moved = e->model.moved};
+    return (Measure){
+        .at = th_sys_seconds(), .stall_s = w.io_stall_s, .io_bytes = w.io_bytes, .moved = e->model.moved};
 }
 
 void th_session_measured(Session *s, const Measure *begin, const Measure *end, int n, bool is_decode) {
     if (is_decode) {
         s->stats.generated_tokens += (uint64_t)n;
         s->stats.decode_s += end->at - begin->at;
+        s->decode_stall_s += end->stall_s - begin->stall_s;
         s->stats.decode_bytes_read += end->io_bytes - begin->io_bytes;
         s->stats.decode_bytes_moved += end->moved - begin->moved;
     } else {
@@ -372,6 +374,20 @@ bool th_session_sample(Session *s, ThimbleSampler *sm, int32_t *token, Err *err)
     return th_session_pick(s, sm, s->logits, s->length, token, err);
 }
 
+static double seconds_for(uint64_t bytes, double rate) { return rate > 0 ? (double)bytes / rate : 0; }
+
+/* What memory and flash would have allowed for the bytes that decoding moved and read, if all overlapped. A rate that
+ * was measured low (a busy machine) does not make the device slower than it was. */
+static void judge_limit(const Session *s, const WeightsStats *w, ThimbleStats *out) {
+    enum { COMPUTE, MEMORY, FLASH };
+    const double memory = seconds_for(out->decode_bytes_moved, s->engine->model.memory_rate),
+                 flash = seconds_for(out->decode_bytes_read, w->flash_rate), least = memory > flash ? memory : flash,
+                 seconds = least < out->decode_s ? least : out->decode_s;
+    out->limit_bound = flash > memory ? FLASH : MEMORY;
+    out->limit_decode_tps = seconds > 0 ? (double)out->generated_tokens / seconds : 0;
+    if (least == 0 || out->decode_s - s->decode_stall_s > 2 * least) out->limit_bound = COMPUTE;
+}
+
 void th_session_stats(const Session *s, ThimbleStats *out) {
     Engine *e = s->engine;
     *out = s->stats;
@@ -397,6 +413,7 @@ void th_session_stats(const Session *s, ThimbleStats *out) {
     out->io_stall_s = w.io_stall_s;
     out->io_mode = w.io_mode;
     out->io_backend = w.io_backend;
+    judge_limit(s, &w, out);
     out->budget = e->budget.limit;
     out->route_bias = e->model.options.route_bias;
     out->experts = e->model.options.experts;

@@ -31,6 +31,7 @@ typedef struct Session {
     int hidden_at;
     Pace pace;              /* of drafts */
     const DraftScript *script; /* tests only; NULL */
+    double decode_stall_s; /* of the time spent decoding, what was spent waiting for reads */
     double drafted_s, undrafted_s; /* decoding since a plain pass was measured, and what it would have taken without */
     void *candidates;   /* sampler scratch, [n_vocab] */
     ThimbleStats stats; /* the parts that are the session's own */
@@ -69,7 +70,7 @@ static inline uint64_t th_session_hidden_bytes(const Model *m) { return 2 * (uin
 bool th_session_follow(Session *s, const PassRow *rows, const float *hidden, int n, Err *err);
 /* What passes cost: taken before and after; added adds the difference for n tokens to the session's figures. */
 typedef struct Measure {
-    double at;
+    double at, stall_s;
     uint64_t io_bytes, moved;
 } Measure;
 Measure th_session_measure(Engine *e);

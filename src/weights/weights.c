@@ -362,7 +362,7 @@ bool th_weights_read_failed(const Weight *w, const Read *r, Err *err) {
 }
 
 void th_weights_stats(const Weights *ws, WeightsStats *out) {
-    *out = (WeightsStats){.io_mode = "none", .io_backend = "none", .io_bytes = ws->load_bytes};
+    *out = (WeightsStats){.io_mode = "buffered", .io_backend = "none", .io_bytes = ws->load_bytes};
     if (ws->plan.mapped) out->io_mode = "mapped";
     if (ws->paged) th_paged_stats(ws, out);
     if (!ws->aio) return;
@@ -373,4 +373,10 @@ void th_weights_stats(const Weights *ws, WeightsStats *out) {
     out->io_bytes += io.bytes;
     out->io_read_s = io.read_s;
     out->io_stall_s = io.stall_s;
+    out->flash_rate = io.busy_s > 0 ? (double)io.bytes / io.busy_s : 0;
+}
+
+const void *th_weights_resident(const Weights *ws, size_t *bytes) {
+    *bytes = ws->resident ? (size_t)ws->plan.resident_bytes : 0;
+    return ws->resident;
 }

@@ -121,8 +121,12 @@ typedef struct WeightsStats {
     double expert_stall_s;
     uint64_t io_bytes;      /* all weight bytes read, those at load included */
     double io_read_s, io_stall_s; /* the readers' time, summed; what callers waited for them */
-    const char *io_mode, *io_backend; /* "direct", "buffered", "mapped", "none" after load; "threads" */
+    double flash_rate; /* bytes per second while the readers read; 0: they did not */
+    const char *io_mode; /* "direct", "buffered" (reading at load always is), "mapped" */
+    const char *io_backend; /* "threads"; "none" if all is read at load */
 } WeightsStats;
+/* All that stays in memory, as one region; NULL: nothing does. */
+const void *th_weights_resident(const Weights *ws, size_t *bytes);
 void th_weights_stats(const Weights *ws, WeightsStats *out);
 
 #endif

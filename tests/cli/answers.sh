@@ -12,6 +12,11 @@ ok "an end token finishes with stop" printed '"text":"BCDEFGHIJKLMNOPQRSTUVWXYZ"
 ok "the end token is among the tokens" printed '"tokens":\[66,.*,90,258\]'
 try 0 run $m --raw --temp 0 x -n 4 --json
 ok "-n finishes with length" printed '"text":"xxxx","tokens":\[120,120,120,120\],"finish":"length"'
+ok "what the device would allow is said" printed '"limit":{"bound":"[a-z]*","decode_tps":[1-9]'
+try 0 run $m --raw --temp 0 x -n 4 --home stream
+ok "also in the closing line" said "limit [0-9.e+]* tok/s ([a-z]*), reached [0-9]* %"
+try 0 score $m --tokens 65,66 --json
+ok "but not where nothing was decoded" printed '"limit":{"bound":"compute","decode_tps":0,"reached":0}'
 try 0 run $m --raw --temp 0 x -n 0 --json
 ok "-n 0 is a prefill" printed '"tokens":\[\],"finish":"length"'
 if command -v python3 >/dev/null; then
@@ -26,6 +31,10 @@ assert set(s["experts"]) == {"hits", "misses", "lookahead_used", "lookahead_wast
 assert set(s["io"]) == {"bytes_read", "bytes_per_token", "mode", "backend", "read_ms", "stall_ms"}
 assert set(s["memory"]) == {"budget", "planned", "peak_rss", "peak_anon"}
 assert set(s["limit"]) == {"bound", "decode_tps", "reached"} and s["lossy"] is None
+l = s["limit"]
+assert l["bound"] in ("compute", "memory", "flash") and 0 < l["reached"] <= 1.0001, l
+assert abs(l["reached"] * l["decode_tps"] / s["decode_tps"] - 1) < 1e-3, l
+assert s["io"]["mode"] in ("direct", "buffered")
 assert s["seed"] == 7 and s["prompt_tokens"] == 1 and s["generated_tokens"] == 5
 assert s["memory"]["peak_rss"] <= s["memory"]["budget"]
 P

@@ -329,6 +329,7 @@ static void waiting_is_counted(void **state) {
     th_aio_wait(aio, r); /* done: costs nothing */
     th_aio_stats(aio, &stats);
     assert_true(stats.read_s >= 0.02);
+    assert_true(stats.busy_s >= 0.02);
     assert_true(stats.stall_s > 0);
     th_aio_close(aio);
     free_reads(r, 1);
