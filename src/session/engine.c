@@ -48,11 +48,31 @@ uint64_t th_engine_automatic_budget(void) {
     return free_bytes > 2 * margin ? free_bytes - margin : free_bytes / 2;
 }
 
+static bool lists_c(const char *list) {
+    for (const char *word = list; word; word = strchr(word, ',')) {
+        word += *word == ',';
+        if (word[0] == 'c' && (word[1] == ',' || word[1] == 0)) return true;
+    }
+    return false;
+}
+
+/* A list may name more than this machine has (it only restricts), but not nothing that it has: plain C in its place
+ * would be a surprise. */
+static bool resolve_isa(const char *list, unsigned *isa, Err *err) {
+    unsigned mask = ISA_ALL, have = th_cpu_isa();
+    char names[128];
+    if (list && !th_cpu_parse_isa(list, &mask))
+        return th_fail(err, THIMBLE_E_ARG, "\"%.80s\" is not a list of instruction sets", list);
+    *isa = have & mask;
+    th_cpu_isa_names(have, names, sizeof names);
+    if (list && *isa == ISA_C && !lists_c(list))
+        return th_fail(err, THIMBLE_E_ARG, "this machine has no %.80s: it has %s", list, names);
+    return true;
+}
+
 bool th_engine_resolve(const ThimbleModelOptions *o, ModelOptions *out, Err *err) {
-    if (!check_ranges(o, err)) return false;
-    unsigned mask = ISA_ALL;
-    if (o->isa && !th_cpu_parse_isa(o->isa, &mask))
-        return th_fail(err, THIMBLE_E_ARG, "\"%.80s\" is not a list of instruction sets", o->isa);
+    unsigned isa;
+    if (!check_ranges(o, err) || !resolve_isa(o->isa, &isa, err)) return false;
     if (o->home == THIMBLE_HOME_MAPPED && o->budget)
         return th_fail(err, THIMBLE_E_ARG,
                        "home mapped lives in the page cache and cannot keep a budget; leave one of them out");
@@ -68,7 +88,7 @@ bool th_engine_resolve(const ThimbleModelOptions *o, ModelOptions *out, Err *err
                                          : o->checkpoints < 0 ? 0
                                                               : o->checkpoints,
                           .route_bias = o->route_bias,
-                          .isa = th_cpu_isa() & mask};
+                          .isa = isa};
     out->weights = (WeightsOptions){.home = o->home, .slots = o->slots, .evict = o->evict, .lookahead = o->lookahead};
     return true;
 }

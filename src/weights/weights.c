@@ -266,6 +266,20 @@ static bool open_readers(Weights *ws, Err *err) {
     return th_aio_open(&ws->aio, N_READERS, err);
 }
 
+/* --slots was given: what became of it. */
+static void say_slots(const Weights *ws) {
+    int asked = ws->options.slots, n = 0;
+    for (int i = 0; i < ws->plan.n_classes; i++) n += ws->plan.slot_class[i].count;
+    if (!ws->plan.paged)
+        th_log(ws->options.log, THIMBLE_LOG_NOTICE, "%d expert slots were asked for, but no experts are paged here",
+               asked);
+    else if (n != asked)
+        th_log(ws->options.log, THIMBLE_LOG_NOTICE,
+               "%d expert slots were asked for, %d are used: %s", asked, n,
+               n > asked ? "one more than twice the experts of a token, of each size, is the least"
+                         : "that is all experts there are");
+}
+
 bool th_weights_load(Weights *ws, Err *err) {
     if (!ws->planned || ws->loaded) return th_fail(err, THIMBLE_E_STATE, "weights are loaded once, after the plan");
     double start = th_sys_seconds();
@@ -277,6 +291,7 @@ bool th_weights_load(Weights *ws, Err *err) {
     }
     ws->load_s = th_sys_seconds() - start;
     ws->loaded = true;
+    if (ws->options.slots > 0) say_slots(ws);
     return true;
 }
 

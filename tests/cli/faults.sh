@@ -44,6 +44,20 @@ try 0 info $moe
 ok "B76 the kernel of each type is named" grep -qE '_(c|avx2|avxvnni|avx512|avx512vnni|neon|dotprod)$' "$out"
 try 0 info $moe --isa c
 ok "B76 a fallback to plain C is said" printed "_c$"
+here=$(sed -n 's/^instructions *//p' "$out")
+ok "--isa c is plain C" [ "$here" = c ]
+case $(uname -m) in
+x86_64) foreign=i8mm ;;
+*) foreign=avx2 ;;
+esac
+try 2 run $scripted --raw A --isa $foreign
+ok "B57 an instruction set that is not here is named, with those that are" said "no $foreign: it has c"
+try 0 score $moe --tokens 1,2 --slots 1
+ok "slots that had to be raised are said" said "1 expert slots were asked for, [0-9]* are used"
+try 0 score $moe --tokens 1,2 --slots 9999
+ok "and those that were too many" said "9999 expert slots were asked for, .*all experts"
+try 0 score $dense --tokens 1,2 --slots 5
+ok "and those of a model without experts" said "no experts are paged"
 
 # A model three times the budget, in a type that could be repacked: the peak stays below the budget.
 synth=$shared/tools/synth_gguf.py
