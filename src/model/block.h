@@ -18,7 +18,7 @@ typedef struct LayerSpec {
     bool qk_norm_whole;   /* over the whole projected vector (olmoe) */
     bool rope_off;
     int window;           /* 0: full */
-    bool swa_rope;        /* uses freq_base_swa; without scaling unless Hparams.swa_scaled */
+    bool swa_rope;        /* uses freq_base_swa, n_rot_swa; frequencies unscaled unless Hparams.swa_scaled */
     bool sinks;           /* attn_sinks [H] join the softmax's denominator */
     float attn_scale;     /* 0: 1/sqrt(D) */
     bool head_gate;       /* latent attention: each head's output times sigmoid of its row of attn_gate [E][H] */
@@ -29,6 +29,7 @@ typedef struct LayerSpec {
     const char *mix_norm, *ffn_norm;           /* before a block; NULL: "attn_norm", "ffn_norm"; "": none */
     const char *mix_post_norm, *ffn_post_norm; /* behind it, or NULL (gemma3: "post_attention_norm", "post_ffw_norm") */
     int act_fn;           /* ACT_FN_* */
+    bool clamped;         /* a dense feed-forward is limited like a shared expert (LayerNumbers.shared_clamp) */
     bool shared_gated;    /* shared expert weighed by sigmoid(ffn_gate_inp_shexp . x) */
 } LayerSpec;
 

@@ -25,7 +25,8 @@ static uint64_t pass_bytes(const Model *m, const PassSize *size, int logits) {
         uint64_t mix = l->spec.mix->scratch(l->mix, l, size), ffn = l->spec.ffn->scratch(l->ffn, l, size);
         blocks = th_max_size(blocks, th_max_size(mix, ffn));
     }
-    uint64_t ropes = (uint64_t)m->n_ropes * th_scratch_f32_size((size_t)T * (size_t)hp->n_rot);
+    size_t rotated = (size_t)th_max_int(hp->n_rot, hp->n_rot_swa);
+    uint64_t ropes = (uint64_t)m->n_ropes * th_scratch_f32_size((size_t)T * rotated);
     int n = logits ? logits : th_min_int(T, th_model_logit_rows(m));
     uint64_t head = th_scratch_f32_size((size_t)n * (size_t)hp->n_embd) + th_prepare_scratch(hp->n_embd, n) +
                     th_scratch_f32_size((size_t)logits * (size_t)hp->n_vocab);

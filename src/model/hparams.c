@@ -160,6 +160,23 @@ static bool read_per_layer(Hparams *hp, Gguf *g, Err *err) {
     return true;
 }
 
+static bool read_sliding_heads(Hparams *hp, const Gguf *g, Err *err) {
+    hp->D_swa = hp->D, hp->Dv_swa = hp->Dv;
+    if (!th_hparams_int(hp, g, "attention.key_length_swa", 1, MAX_HEAD_SIZE, &hp->D_swa, err) ||
+        !th_hparams_int(hp, g, "attention.value_length_swa", 1, MAX_HEAD_SIZE, &hp->Dv_swa, err))
+        return false;
+    hp->n_rot_swa = th_min_int(hp->n_rot, hp->D_swa);
+    if (!th_hparams_int(hp, g, "rope.dimension_count_swa", 0, MAX_HEAD_SIZE, &hp->n_rot_swa, err)) return false;
+    if (hp->n_rot_swa % 2 != 0 || hp->n_rot_swa > hp->D_swa)
+        return th_fail(err, THIMBLE_E_FORMAT, "%d rotated dimensions do not fit sliding heads of %d", hp->n_rot_swa,
+                       hp->D_swa);
+    for (int i = 0; i < hp->n_layer; i++)
+        if ((int64_t)hp->layer[i].H * th_max_int(hp->D_swa, hp->Dv_swa) > MAX_WIDTH)
+            return th_fail(err, THIMBLE_E_FORMAT, "layer %d: %d sliding heads of %d values are too many", i,
+                           hp->layer[i].H, hp->D_swa);
+    return true;
+}
+
 static bool read_heads(Hparams *hp, const Gguf *g, Err *err) {
     int most = 0;
     for (int i = 0; i < hp->n_layer; i++) most = th_max_int(most, hp->layer[i].H);
@@ -183,9 +200,8 @@ static bool read_heads(Hparams *hp, const Gguf *g, Err *err) {
         return th_fail(err, THIMBLE_E_FORMAT, "%s.rope.dimension_count is odd: %d", hp->prefix, hp->n_rot);
     if (hp->n_rot > hp->D)
         return th_fail(err, THIMBLE_E_FORMAT, "%d rotated dimensions do not fit heads of %d", hp->n_rot, hp->D);
-    return th_hparams_int(hp, g, "attention.sliding_window", 0, INT32_MAX, &hp->window, err) &&
-           th_hparams_real(hp, g, "attn_logit_softcapping", 0, MAX_REAL, &hp->attn_softcap, err) &&
-           th_hparams_real(hp, g, "final_logit_softcapping", 0, MAX_REAL, &hp->final_softcap, err);
+    return read_sliding_heads(hp, g, err) &&
+           th_hparams_int(hp, g, "attention.sliding_window", 0, INT32_MAX, &hp->window, err);
 }
 
 /* ---- rotary embedding ------------------------------------------------------------------------------------------- */
@@ -228,14 +244,12 @@ static bool read_rope(Hparams *hp, const Gguf *g, Err *err) {
         !read_double(hp, g, "rope.scaling.factor", 0, 1e9, &factor, err) ||
         !read_double(hp, g, "rope.scaling.attn_factor", 1e-9, 1e9, &hp->attn_factor, err) ||
         !th_hparams_int(hp, g, "rope.scaling.original_context_length", 1, INT32_MAX, &hp->n_ctx_orig, err) ||
-        !read_double(hp, g, "rope.scaling.yarn_log_multiplier", 0, 1e9, &hp->yarn_log, err) ||
         !read_double(hp, g, "rope.scaling.yarn_ext_factor", -1, 1e9, &hp->yarn_ext, err) ||
         !read_double(hp, g, "rope.scaling.yarn_attn_factor", 1e-9, 1e9, &yarn_attn, err) ||
         !read_double(hp, g, "rope.scaling.yarn_beta_fast", 1e-9, 1e9, &hp->yarn_beta_fast, err) ||
         !read_double(hp, g, "rope.scaling.yarn_beta_slow", 1e-9, 1e9, &hp->yarn_beta_slow, err))
         return false;
     hp->attn_factor *= yarn_attn;
-    hp->has_yarn_log = th_hparams_has(hp, g, "rope.scaling.yarn_log_multiplier");
     hp->rope_factor = factor > 0 && hp->rope_scaling != ROPE_SCALING_NONE ? factor : 1;
     if (hp->rope_factor < 1e-9)
         return th_fail(err, THIMBLE_E_FORMAT, "%s.rope.scaling.factor is too small: %g", hp->prefix, hp->rope_factor);
@@ -345,10 +359,27 @@ static bool read_experts(Hparams *hp, const Gguf *g, Err *err) {
     return true;
 }
 
-bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err) {
+static uint64_t first_expert_dim(const Hparams *hp, const Gguf *g, const char *name, int dim) {
+    char full[64];
+    snprintf(full, sizeof full, "blk.%d.%s.weight", hp->n_dense_lead, name);
+    const GgufTensor *t = th_gguf_tensor(g, full);
+    return t ? t->dim[dim] : 0;
+}
+
+/* What comes out of the first up projection of experts and goes into the down projection, or 0. Some files carry a key
+ * that their architecture does not go by (Mixtral, Granite): where the tensors agree, they are right. */
+static int expert_width(const Hparams *hp, const Gguf *g) {
+    uint64_t down = first_expert_dim(hp, g, "ffn_down_exps", 0), up = first_expert_dim(hp, g, "ffn_up_exps", 1);
+    if (up == 0) up = first_expert_dim(hp, g, "ffn_gate_up_exps", 1) / 2;
+    if (down == 0) down = first_expert_dim(hp, g, "ffn_down.0", 0), up = first_expert_dim(hp, g, "ffn_up.0", 1);
+    return down == up && down <= MAX_WIDTH ? (int)down : 0;
+}
+
+bool th_hparams_experts(Hparams *hp, const Gguf *g, bool width_is_divided, Err *err) {
     if (hp->n_expert == 0) return th_fail(err, THIMBLE_E_FORMAT, "%s.expert_count is missing or 0", hp->prefix);
-    int F = 0;
+    int F = 0, width = expert_width(hp, g);
     for (int i = 0; i < hp->n_layer; i++) F = th_max_int(F, hp->layer[i].ff);
+    if (width) hp->ff_expert = width;
     if (hp->ff_expert == 0) hp->ff_expert = width_is_divided ? F / hp->n_expert_used : F;
     if (hp->ff_expert == 0) return th_fail(err, THIMBLE_E_FORMAT, "the width of the experts is not given");
     if (hp->gating == 0) hp->gating = 1;

@@ -22,6 +22,7 @@ typedef struct Hparams {
     int n_layer_all;         /* block_count */
     int n_embd, n_vocab, n_ctx_train;
     int D, Dv, n_rot;
+    int D_swa, Dv_swa, n_rot_swa; /* of sliding layers; as the others unless keys say otherwise */
     float eps;
     LayerNumbers *layer;     /* [n_layer_all] */
     /* rope */
@@ -29,8 +30,7 @@ typedef struct Hparams {
     int rope_scaling;        /* ROPE_SCALING_* */
     double rope_factor;      /* s; 1: none */
     double attn_factor, yarn_ext /* < 0: by type */, yarn_beta_fast, yarn_beta_slow;
-    bool has_yarn_log;       /* yarn_log_multiplier is there: it replaces the YaRN magnitude (deepseek2) */
-    double yarn_log;
+    bool yarn_in_scale;      /* the YaRN magnitude lies in attn_scale and not in the rotation (deepseek2) */
     int n_ctx_orig;
     int rope_sections[4];    /* all 0: none */
     bool no_rope;            /* queries and keys are not rotated at all (Granite without positions) */
@@ -39,7 +39,7 @@ typedef struct Hparams {
     int mla_latent, mla_key, mla_value; /* C, Dk, Dv of latent attention; n_rot is its R */
     int window;
     float attn_scale;        /* 0: 1/sqrt(D) */
-    float attn_softcap, final_softcap;
+    float final_softcap;     /* of the logits (gemma3); 0: off */
     /* experts */
     int n_expert, n_expert_used, ff_expert, ff_shared, n_shared, n_groups, n_groups_used, gating, n_dense_lead;
     float expert_scale;
@@ -79,7 +79,8 @@ bool th_hparams_scales(Hparams *hp, const Gguf *g, Err *err);
 bool th_hparams_latent(Hparams *hp, const Gguf *g, Err *err);
 /* Width of the shared experts together: that of the first tensor, or else `width`. */
 bool th_hparams_shared(Hparams *hp, const Gguf *g, int64_t width, Err *err);
-/* E_FORMAT unless there are experts and their numbers fit together; fills the width from F / K or F when absent. */
-bool th_hparams_experts(Hparams *hp, bool width_is_divided, Err *err);
+/* E_FORMAT unless there are experts and their numbers fit together. Their width is that of the first tensors of
+ * experts; if these do not agree, that of the key, else F / K or F. */
+bool th_hparams_experts(Hparams *hp, const Gguf *g, bool width_is_divided, Err *err);
 
 #endif

@@ -59,8 +59,9 @@ static bool bind_rope(Model *m, Binder *b) {
 
 /* What load would otherwise take from the arena: now, so that the plan can count it. */
 static bool take_tables(Model *m, Err *err) {
+    size_t pairs = (size_t)th_max_int(m->hp.n_rot, m->hp.n_rot_swa) / 2;
     for (int i = 0; i < MAX_ROPES; i++) {
-        m->rope_freq[i] = th_arena_array(&m->arena, (size_t)m->hp.n_rot / 2 + 1, sizeof(double), err);
+        m->rope_freq[i] = th_arena_array(&m->arena, pairs + 1, sizeof(double), err);
         if (!m->rope_freq[i]) return false;
     }
     return true;
@@ -132,13 +133,13 @@ static bool make_ropes(Model *m, Err *err) {
                         .attn_factor = hp->attn_factor,
                         .beta_fast = hp->yarn_beta_fast,
                         .beta_slow = hp->yarn_beta_slow,
-                        .yarn_magnitude = !hp->has_yarn_log,
+                        .yarn_magnitude = !hp->yarn_in_scale,
                         .n_ctx_orig = hp->n_ctx_orig,
                         .factors = factors};
     memcpy(full.sections, hp->rope_sections, sizeof full.sections);
-    RopeNumbers sliding = {.kind = hp->arch->rope, .dims = hp->n_rot, .freq_scale = 1, .attn_factor = 1};
-    if (hp->swa_scaled) sliding = full;
-    sliding.base = hp->freq_base_swa;
+    RopeNumbers sliding = full;
+    if (!hp->swa_scaled) sliding.freq_scale = 1, sliding.factors = NULL;
+    sliding.base = hp->freq_base_swa, sliding.dims = hp->n_rot_swa;
     for (int i = 0; i < m->n_ropes; i++)
         if (!th_rope_init(&m->rope[i], i == 0 ? &full : &sliding, m->rope_freq[i], err)) return false;
     return true;

@@ -75,7 +75,8 @@ uint64_t th_mtp_scratch(const Model *m, const PassSize *size) {
     inputs += th_max_size(th_embed_scratch(size->T), th_prepare_scratch(2 * m->hp.n_embd, size->T));
     uint64_t work = th_max_size(inputs, l->spec.mix->scratch(l->mix, l, size));
     if (l->spec.ffn) work = th_max_size(work, l->spec.ffn->scratch(l->ffn, l, size));
-    uint64_t ropes = (uint64_t)m->n_ropes * th_scratch_f32_size(T * (size_t)m->hp.n_rot);
+    uint64_t ropes =
+        (uint64_t)m->n_ropes * th_scratch_f32_size(T * (size_t)th_max_int(m->hp.n_rot, m->hp.n_rot_swa));
     return 3 * stream + ropes + work;
 }
 

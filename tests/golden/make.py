@@ -31,7 +31,7 @@ MODELS = {
                           shared=1),
     "bailingmoe3": dict(rope="norm", L=4, D=20, R=8, C=24, Dv=12, Rq=16, X=4, K=2, Fe=16, Fs=24, G=1, Gu=1, norm=True,
                         scale=2.5, lead=1, gate_bias=True, latent_every=4, kda=12, bound=-5.0, taps=4, clamp=0.5,
-                        shared_clamp=[0.0, 0.25, 0.5, 0.0], nextn=1),
+                        shared_clamp=[0.25, 0.25, 0.5, 0.0], nextn=1),
 }
 
 
@@ -371,9 +371,10 @@ def gated(gate, up, limit):
 
 
 def feed_forward(m, w, b, x, layer):
-    act = gelu if m.get("post") else silu
+    shared_limit = m["shared_clamp"][layer] if m.get("shared_clamp") else None
     if b + "ffn_gate.weight" in w:
-        return (act(x @ w[b + "ffn_gate.weight"].T) * (x @ w[b + "ffn_up.weight"].T)) @ w[b + "ffn_down.weight"].T
+        gate, up = x @ w[b + "ffn_gate.weight"].T, x @ w[b + "ffn_up.weight"].T
+        return (gelu(gate) * up if m.get("post") else gated(gate, up, shared_limit)) @ w[b + "ffn_down.weight"].T
     if m.get("fused_gate_up"):
         gate, up = np.split(w[b + "ffn_gate_up_exps.weight"], 2, axis=1)
     else:
@@ -384,8 +385,7 @@ def feed_forward(m, w, b, x, layer):
         for e, weight in zip(ids, weights):
             y[t] += weight * (w[b + "ffn_down_exps.weight"][e] @ gated(gate[e] @ row, up[e] @ row, m.get("clamp")))
     if m.get("Fs"):
-        limit = m["shared_clamp"][layer] if m.get("shared_clamp") else None
-        h = gated(x @ w[b + "ffn_gate_shexp.weight"].T, x @ w[b + "ffn_up_shexp.weight"].T, limit)
+        h = gated(x @ w[b + "ffn_gate_shexp.weight"].T, x @ w[b + "ffn_up_shexp.weight"].T, shared_limit)
         open_ = sigmoid(x @ w[b + "ffn_gate_inp_shexp.weight"])[:, None] if m.get("gated") else 1
         y += open_ * (h @ w[b + "ffn_down_shexp.weight"].T)
     return y

@@ -58,8 +58,8 @@ class Writer:
 
     # ---- layers ----
 
-    def attention(self, il, Hk, qk=True, biases=(), sinks=False):
-        E, H, D = self.get('embedding_length'), self.get('attention.head_count'), self.get('attention.key_length')
+    def attention(self, il, Hk, qk=True, biases=(), sinks=False, D=None):
+        E, H, D = self.get('embedding_length'), self.get('attention.head_count'), D or self.get('attention.key_length')
         b = 'blk.%d.' % il
         for name, rows in (('attn_q', H * D), ('attn_k', Hk * D), ('attn_v', Hk * D)):
             self.tensor(b + name + '.weight', [E, rows])
@@ -91,10 +91,11 @@ class Writer:
         self.norm(b + 'ssm_norm.weight', d)
         self.tensor(b + 'ssm_out.weight', [vd, E])
 
-    def gated_attention(self, il, Hk):
+    def gated_attention(self, il, Hk, fused=False):
         E, H, D = self.get('embedding_length'), self.get('attention.head_count'), self.get('attention.key_length')
         b = 'blk.%d.' % il
-        for name, rows in (('attn_q', 2 * H * D), ('attn_k', Hk * D), ('attn_v', Hk * D)):
+        apart = (('attn_q', 2 * H * D), ('attn_k', Hk * D), ('attn_v', Hk * D))
+        for name, rows in (('attn_qkv', 2 * (H + Hk) * D),) if fused else apart:
             self.tensor(b + name + '.weight', [E, rows])
         self.tensor(b + 'attn_output.weight', [H * D, E])
         self.norm(b + 'attn_q_norm.weight', D)
@@ -194,12 +195,12 @@ SSM = {'ssm.conv_kernel': 4, 'ssm.inner_size': 32, 'ssm.state_size': 8, 'ssm.tim
 
 
 def qwen3next_legacy(path):
-    """Joint projections in blocks of a key head, an interval of 2, partly rotated heads."""
+    """Joint projections in blocks of a key head, gated attention with one too, an interval of 2, partly rotated heads."""
     w = Writer('qwen3next', 8, block_count=3, expert_count=6, expert_used_count=2, expert_feed_forward_length=16,
                expert_shared_feed_forward_length=24, full_attention_interval=2, **{**SSM, 'rope.dimension_count': 4})
     for il in range(3):
         w.norm('blk.%d.attn_norm.weight' % il, 32)
-        w.gated_attention(il, 2) if il == 1 else w.delta_net(il, 'legacy')
+        w.gated_attention(il, 2, fused=True) if il == 1 else w.delta_net(il, 'legacy')
         w.norm('blk.%d.post_attention_norm.weight' % il, 32)
         w.experts(il, 16, shared=24)
         w.tensor('blk.%d.ffn_gate_inp_shexp.weight' % il, [32])
@@ -295,6 +296,40 @@ def gemma3(path):
     w.save(path)
 
 
+def gemma3_heads(path):
+    """Sliding layers with smaller heads, rotated in part; a magnitude that counts in all layers, a factor in full ones."""
+    w = Writer('gemma3', 11, block_count=3, **{'attention.sliding_window': 4, 'attention.sliding_window_pattern': 3,
+               'attention.key_length': 12, 'attention.value_length': 12, 'attention.key_length_swa': 8,
+               'attention.value_length_swa': 8, 'rope.dimension_count_swa': 6, 'rope.freq_base': 1e6,
+               'rope.scaling.type': 'linear', 'rope.scaling.factor': 4.0, 'rope.scaling.attn_factor': 0.8,
+               'final_logit_softcapping': 6.0})
+    for il in range(3):
+        b = 'blk.%d.' % il
+        w.norm(b + 'attn_norm.weight', 32)
+        w.attention(il, 2, D=12 if il == 2 else 8)
+        w.norm(b + 'post_attention_norm.weight', 32)
+        w.norm(b + 'ffn_norm.weight', 32)
+        w.dense(il)
+        w.norm(b + 'post_ffw_norm.weight', 32)
+    w.save(path)
+
+
+def granitemoe(path):
+    """Keys that mean nothing in this architecture: a scale of the router's weights, softcaps, YaRN's logarithm, and a width
+    of the experts that is not that of their tensors."""
+    w = Writer('granitemoe', 12, block_count=2, feed_forward_length=16, expert_count=6, expert_used_count=2,
+               expert_feed_forward_length=24, expert_weights_scale=2.5, expert_shared_feed_forward_length=24,
+               final_logit_softcapping=2.0, attn_logit_softcapping=1.0, logit_scale=0.5, residual_scale=0.4,
+               **{'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4.0, 'rope.scaling.yarn_log_multiplier': 0.5,
+                  'rope.scaling.original_context_length': 64})
+    for il in range(2):
+        w.norm('blk.%d.attn_norm.weight' % il, 32)
+        w.attention(il, 2, qk=False)
+        w.norm('blk.%d.ffn_norm.weight' % il, 32)
+        w.experts(il, 16, shared=24)
+    w.save(path)
+
+
 def stories(path):
     """As the converter of stories260K wrote: SPM, no pre, no freq_base, no add_bos, 0xFFFFFFFF for what is missing."""
     w = Writer('llama', 7, block_count=2, **{'rope.dimension_count': 8})
@@ -333,4 +368,6 @@ if __name__ == '__main__':
     gptoss(out + 'gptoss')
     glm4moe(out + 'glm4moe')
     gemma3(out + 'gemma3_pattern')
+    gemma3_heads(out + 'gemma3_heads')
+    granitemoe(out + 'granitemoe')
     stories(out + 'stories')

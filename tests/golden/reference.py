@@ -159,6 +159,8 @@ class Model:
         self.recurrent = self.recurrent_layers()
         self.window = key('attention.sliding_window', 0)
         self.sliding = self.windows()
+        self.Ds, self.Dvs = ([d[s] for s in self.sliding] for d in (
+            (self.D, key('attention.key_length_swa', self.D)), (self.Dv, key('attention.value_length_swa', self.Dv))))
         self.final = 'token_embd_norm.weight' if 'token_embd_norm.weight' in self.g.info else 'output_norm.weight'
         self.ropes = [self.rope(False), self.rope(True)]
         self.restart()
@@ -209,6 +211,7 @@ class Model:
 
     def rope(self, sliding):
         """Angles per position and the magnitude."""
+        key = self.key
         plain = sliding and self.sheet.get('gemma')
         kind = self.key('rope.scaling.type', 'linear')
         s = self.key('rope.scaling.factor', self.key('rope.scale_linear', 0)) or 1
@@ -216,14 +219,15 @@ class Model:
         base = self.key('rope.freq_base', 10000.0)
         if plain:
             base = self.key('rope.freq_base_swa', 10000.0)
-        R, half = self.R, self.R // 2
+        R = key('rope.dimension_count_swa', self.R) if sliding else self.R
+        half = R // 2
         ff = [1.0] * half
         if self.sheet.get('factors'):
             ff = self.g.tensor('rope_freqs.weight') or ff
             n_orig = self.key('rope.scaling.original_context_length', self.key('context_length'))
             if kind == 'longrope':
                 ff = self.g.tensor('rope_factors_%s.weight' % ('long' if CONTEXT > n_orig else 'short')) or ff
-        m = 1.0 if plain else self.key('rope.scaling.attn_factor', 1.0)
+        m = self.key('rope.scaling.attn_factor', 1.0)
         theta = [base ** (-2 * i / R) / ff[i] for i in range(half)]
         if kind != 'yarn' or plain:
             return [fs * t for t in theta], m
@@ -248,7 +252,7 @@ class Model:
 
     def rotate(self, x, sliding):
         freq, m = self.ropes[sliding]
-        x, half = list(x), self.R // 2
+        x, half = list(x), len(freq)
         for i in range(half):
             a, b = (2 * i, 2 * i + 1) if self.sheet['rope'] == 'norm' else (i, i + half)
             phi = self.sections(i) * freq[i]
@@ -262,7 +266,7 @@ class Model:
         """attn_q, attn_k or attn_v, or its part of attn_qkv (1.5)."""
         if self.w(il, 'attn_qkv.weight') is None:
             return self.linear(il, name, x)
-        q, k = self.H[il] * self.D, self.Hk[il] * self.D
+        q, k = self.H[il] * self.Ds[il] * (2 if self.sheet.get('out_gate') else 1), self.Hk[il] * self.Ds[il]
         return self.linear(il, 'attn_qkv', x, part=({'attn_q': 0, 'attn_k': q, 'attn_v': q + k}[name], rows))
 
     def heads(self, il, name, x, n, D, norm):
@@ -274,37 +278,35 @@ class Model:
             y = [rms_norm(h, self.w(il, norm), self.eps) for h in y]
         return y
 
-    def attention_scale(self):
+    def attention_scale(self, il):
         if self.sheet.get('granite') and self.key('attention.scale', 0):
             return self.key('attention.scale')
         if self.sheet.get('gemma') and self.L == 62:
             return 1 / math.sqrt(self.E / self.H[0])
-        return 1 / math.sqrt(self.D)
+        return 1 / math.sqrt(self.Ds[il])
 
     def attention(self, il, x):
-        H, Hk, st = self.H[il], self.Hk[il], self.state[il]
+        H, Hk, st, D, Dv = self.H[il], self.Hk[il], self.state[il], self.Ds[il], self.Dvs[il]
         if self.sheet.get('out_gate'):  # 4.4
-            both, D = self.linear(il, 'attn_q', x), self.D
+            both = self.projected(il, 'attn_q', x, 2 * H * D)
             q = [rms_norm(both[h * 2 * D:h * 2 * D + D], self.w(il, 'attn_q_norm.weight'), self.eps) for h in range(H)]
             gate = [sigmoid(a) for h in range(H) for a in both[h * 2 * D + D:(h + 1) * 2 * D]]
         else:
-            q, gate = self.heads(il, 'attn_q', x, H, self.D, 'attn_q_norm.weight'), [1.0] * (H * self.Dv)
-        k = self.heads(il, 'attn_k', x, Hk, self.D, 'attn_k_norm.weight')
+            q, gate = self.heads(il, 'attn_q', x, H, D, 'attn_q_norm.weight'), [1.0] * (H * Dv)
+        k = self.heads(il, 'attn_k', x, Hk, D, 'attn_k_norm.weight')
         if not (self.sheet.get('granite') and self.key('rope.scaling.finetuned', True) is False):
             q = [self.rotate(h, self.sliding[il]) for h in q]
             k = [self.rotate(h, self.sliding[il]) for h in k]
         st['k'].append(k)
-        st['v'].append(self.heads(il, 'attn_v', x, Hk, self.Dv, None))
+        st['v'].append(self.heads(il, 'attn_v', x, Hk, Dv, None))
         first = max(0, self.position - self.window + 1) if self.sliding[il] else 0
-        cap, scale = self.key('attn_logit_softcapping', 0), self.attention_scale()
+        scale = self.attention_scale(il)
         sinks, out = self.w(il, 'attn_sinks.weight'), []
         for h in range(H):
             kv = h // (H // Hk)
             scores = [scale * dot(q[h], st['k'][p][kv]) for p in range(first, self.position + 1)]
-            if cap:
-                scores = [cap * math.tanh(s / cap) for s in scores]
             weights = softmax(scores + [sinks[h]] if sinks else scores)
-            out += [sum(weights[i] * st['v'][first + i][kv][d] for i in range(len(scores))) for d in range(self.Dv)]
+            out += [sum(weights[i] * st['v'][first + i][kv][d] for i in range(len(scores))) for d in range(Dv)]
         return self.linear(il, 'attn_output', list(map(mul, out, gate)))
 
     # ---- recurrent layers (6, 8, 9) ----
@@ -451,7 +453,7 @@ class Model:
         x = rms_norm(h, self.g.tensor(self.final), self.eps)
         head = 'output' if 'output.weight' in self.g.info else 'token_embd'
         z = [a / (self.sheet.get('granite') and self.key('logit_scale', 0) or 1) for a in self.linear(None, head, x)]
-        cap = self.key('final_logit_softcapping', 0)
+        cap = self.key('final_logit_softcapping', 0) if self.sheet.get('gemma') else 0
         return [cap * math.tanh(a / cap) for a in z] if cap else z
 
 

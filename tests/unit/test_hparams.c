@@ -217,6 +217,21 @@ static void granite_scales(void **state) {
     end();
 }
 
+/* Keys that other architectures go by: their files have them, too. */
+static void foreign_numbers(void **state) {
+    (void)state;
+    static const char *const archs[] = {"llama", "qwen2moe", "qwen3moe", "olmoe", "granitemoe", "granitehybrid"};
+    for (size_t i = 0; i < TH_COUNT(archs); i++) {
+        begin(archs[i]);
+        number("expert_count", 8), number("expert_used_count", 2);
+        real("expert_weights_scale", 2.5f), real("final_logit_softcapping", 5);
+        real("rope.scaling.yarn_log_multiplier", 0.1f);
+        read_well();
+        assert_true(r.hp.expert_scale == 0 && r.hp.final_softcap == 0 && !r.hp.yarn_in_scale);
+        end();
+    }
+}
+
 static void glm_defaults(void **state) {
     (void)state;
     begin("glm4moe");
@@ -260,7 +275,7 @@ static void latent_numbers(void **state) {
     real("rope.scaling.factor", 4), real("rope.scaling.yarn_log_multiplier", 0.0625f);
     read_well();
     double mu = 1 + 0.0625 * log(4);
-    assert_true(r.hp.has_yarn_log && spec_of(1).attn_scale == (float)(mu * mu / sqrt(24)));
+    assert_true(r.hp.yarn_in_scale && spec_of(1).attn_scale == (float)(mu * mu / sqrt(24)));
     end();
     begin("deepseek2"); /* an old file, dense throughout: sizes of heads where others have them */
     number("attention.kv_lora_rank", 32), number("rope.dimension_count", 8);
@@ -338,9 +353,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(architectures),   cmocka_unit_test(unknown_architecture), cmocka_unit_test(rotated_weights),
         cmocka_unit_test(missing_numbers), cmocka_unit_test(pattern_of_windows),   cmocka_unit_test(gemma_scale),
-        cmocka_unit_test(gptoss_layers),   cmocka_unit_test(granite_scales),       cmocka_unit_test(glm_defaults),
-        cmocka_unit_test(latent_numbers),  cmocka_unit_test(latent_refusals), cmocka_unit_test(gating_of_one_model),
-        cmocka_unit_test(keyed_layers),
+        cmocka_unit_test(gptoss_layers),   cmocka_unit_test(granite_scales),       cmocka_unit_test(foreign_numbers),
+        cmocka_unit_test(glm_defaults),    cmocka_unit_test(latent_numbers),       cmocka_unit_test(latent_refusals),
+        cmocka_unit_test(keyed_layers),    cmocka_unit_test(gating_of_one_model),
     };
     snprintf(path, sizeof path, "/tmp/thimble-numbers-XXXXXX");
     int fd = mkstemp(path);

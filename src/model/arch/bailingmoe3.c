@@ -17,7 +17,7 @@ static bool read_kda(Hparams *hp, const Gguf *g, Err *err) {
 
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     if (hp->gating == 0) hp->gating = 2;
-    if (!th_hparams_latent(hp, g, err) || !read_kda(hp, g, err) || !th_hparams_experts(hp, true, err)) return false;
+    if (!th_hparams_latent(hp, g, err) || !read_kda(hp, g, err) || !th_hparams_experts(hp, g, true, err)) return false;
     int64_t shared = hp->ff_shared ? hp->ff_shared : (int64_t)hp->ff_expert * (hp->n_shared > 1 ? hp->n_shared : 1);
     return th_hparams_shared(hp, g, shared, err);
 }
@@ -25,6 +25,7 @@ static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
     out->mix = hp->layer[il].recurrent ? &th_block_kda : &th_block_mla;
     out->head_gate = true;
+    out->clamped = true;
     out->ffn = il < hp->n_dense_lead ? &th_block_ffn : &th_block_moe;
 }
 

@@ -8,7 +8,8 @@ static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->embd_scale = sqrtf((float)hp->n_embd);
     if (hp->n_layer == 62 && hp->layer[0].H > 0) /* 27B scales by the width per head, not by the head size */
         hp->attn_scale = 1.0f / sqrtf((float)hp->n_embd / (float)hp->layer[0].H);
-    return th_hparams_windows(hp, g, 6, err);
+    return th_hparams_real(hp, g, "final_logit_softcapping", 0, 1e30, &hp->final_softcap, err) &&
+           th_hparams_windows(hp, g, 6, err);
 }
 
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {

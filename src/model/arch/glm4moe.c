@@ -4,9 +4,8 @@
 #include "model/arch.h"
 
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
-    (void)g;
     if (hp->gating == 0) hp->gating = 2;
-    if (!th_hparams_experts(hp, true, err)) return false;
+    if (!th_hparams_experts(hp, g, true, err)) return false;
     int64_t width = (int64_t)hp->ff_expert * hp->n_shared;
     if (width > 1 << 24) return th_fail(err, THIMBLE_E_FORMAT, "%d shared experts are too many", hp->n_shared);
     hp->ff_shared = (int)width;

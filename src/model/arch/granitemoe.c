@@ -4,8 +4,9 @@
 
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->gating = 1;
+    hp->expert_scale = 0;
     hp->expert_norm = true;
-    return th_hparams_scales(hp, g, err) && th_hparams_experts(hp, false, err);
+    return th_hparams_scales(hp, g, err) && th_hparams_experts(hp, g, false, err);
 }
 
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {

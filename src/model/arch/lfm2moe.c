@@ -7,7 +7,8 @@ static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->expert_norm = true;
     hp->expert_scale = 0;
     hp->ff_shared = 0;
-    return th_hparams_int(hp, g, "shortconv.l_cache", 1, 16, &hp->ssm_conv, err) && th_hparams_experts(hp, true, err);
+    return th_hparams_int(hp, g, "shortconv.l_cache", 1, 16, &hp->ssm_conv, err) &&
+           th_hparams_experts(hp, g, true, err);
 }
 
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {

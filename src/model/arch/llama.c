@@ -2,13 +2,13 @@
 #include "model/arch.h"
 
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
-    (void)g;
     if (hp->n_rot != hp->D)
         return th_fail(err, THIMBLE_E_FORMAT, "llama rotates whole heads: %d of %d dimensions", hp->n_rot, hp->D);
     if (hp->n_expert == 0) return true;
     hp->expert_norm = true;
     hp->gating = 1;
-    return th_hparams_experts(hp, false, err);
+    hp->expert_scale = 0;
+    return th_hparams_experts(hp, g, false, err);
 }
 
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {

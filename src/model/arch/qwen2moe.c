@@ -2,11 +2,11 @@
 #include "model/arch.h"
 
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
-    (void)g;
     hp->expert_norm = false;
     hp->gating = 1;
+    hp->expert_scale = 0;
     if (hp->ff_shared == 0) hp->ff_shared = hp->layer[0].ff;
-    return th_hparams_experts(hp, true, err);
+    return th_hparams_experts(hp, g, true, err);
 }
 
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {

@@ -19,10 +19,13 @@ typedef struct Attn {
     bool gated;      /* q gives [H][query D, gate D] */
 } Attn;
 
+/* Rows of the projection of queries. */
+static int asked_rows(const Attn *a) { return a->gated ? 2 * a->q_rows : a->q_rows; }
+
 static bool bind_projections(Attn *a, int64_t E, Binder *b) {
-    if (!a->gated && th_bind_has(b, "attn_qkv"))
-        return th_bind_linear(b, "attn_qkv", E, a->q_rows + a->k_rows + a->v_rows, 0, &a->qkv);
-    return th_bind_linear(b, "attn_q", E, a->gated ? 2 * a->q_rows : a->q_rows, 0, &a->q) &&
+    if (th_bind_has(b, "attn_qkv"))
+        return th_bind_linear(b, "attn_qkv", E, asked_rows(a) + a->k_rows + a->v_rows, 0, &a->qkv);
+    return th_bind_linear(b, "attn_q", E, asked_rows(a), 0, &a->q) &&
            th_bind_linear(b, "attn_k", E, a->k_rows, 0, &a->k) && th_bind_linear(b, "attn_v", E, a->v_rows, 0, &a->v);
 }
 
@@ -43,17 +46,19 @@ static bool attn_bind(void **priv, const Layer *l, Binder *b) {
     Attn *a = *priv = th_bind_record(b, sizeof *a);
     if (!a) return false;
     a->gated = l->spec.out_gate;
-    if (a->gated && (hp->D != hp->Dv || n->H * hp->D > 1 << 23))
-        return th_fail(b->err, THIMBLE_E_FORMAT, "gates of %d do not fit heads of %d values", hp->D, hp->Dv);
-    a->q_rows = n->H * hp->D, a->k_rows = n->Hk * hp->D, a->v_rows = n->Hk * hp->Dv;
-    a->rope = l->spec.rope_off || hp->no_rope || hp->n_rot == 0 ? -1 : l->spec.swa_rope ? 1 : 0;
-    a->spec = (AttendSpec){.H = n->H, .Hk = n->Hk, .D = hp->D, .Dv = hp->Dv, .softcap = hp->attn_softcap,
+    int D = n->sliding ? hp->D_swa : hp->D, Dv = n->sliding ? hp->Dv_swa : hp->Dv;
+    if (a->gated && (D != Dv || n->H * D > 1 << 23))
+        return th_fail(b->err, THIMBLE_E_FORMAT, "gates of %d do not fit heads of %d values", D, Dv);
+    a->q_rows = n->H * D, a->k_rows = n->Hk * D, a->v_rows = n->Hk * Dv;
+    int n_rot = l->spec.swa_rope ? hp->n_rot_swa : hp->n_rot;
+    a->rope = l->spec.rope_off || hp->no_rope || n_rot == 0 ? -1 : l->spec.swa_rope ? 1 : 0;
+    a->spec = (AttendSpec){.H = n->H, .Hk = n->Hk, .D = D, .Dv = Dv,
                            .window = l->spec.window,
-                           .scale = l->spec.attn_scale != 0 ? l->spec.attn_scale : 1.0f / sqrtf((float)hp->D)};
+                           .scale = l->spec.attn_scale != 0 ? l->spec.attn_scale : 1.0f / sqrtf((float)D)};
     return bind_projections(a, hp->n_embd, b) &&
            bind_norms(a, l, b) &&
            (!l->spec.sinks || th_bind_vector(b, "attn_sinks", ".weight", n->H, 1, 0, &a->sinks)) &&
-           th_bind_linear(b, "attn_output", (int64_t)n->H * hp->Dv, hp->n_embd, 0, &a->out);
+           th_bind_linear(b, "attn_output", (int64_t)n->H * Dv, hp->n_embd, 0, &a->out);
 }
 
 /* ---- the cache -------------------------------------------------------------------------------------------------- */
@@ -111,23 +116,24 @@ static uint64_t attn_scratch(const void *priv, const Layer *l, const PassSize *s
                      th_scratch_f32_size(T * o) + th_scratch_size(T * sizeof(KvCache));
     if (a->gated) bytes += th_scratch_f32_size(T * 2 * q);
     uint64_t project =
-        (a->qkv.w ? th_scratch_f32_size(T * (q + k + v)) : 0) + th_prepare_scratch(l->hp->n_embd, size->T);
+        (a->qkv.w ? th_scratch_f32_size(T * ((size_t)asked_rows(a) + k + v)) : 0) +
+        th_prepare_scratch(l->hp->n_embd, size->T);
     uint64_t attend = th_attend_scratch(&a->spec, size->T, size->threads);
     uint64_t output = th_prepare_scratch((int)o, size->T);
     return bytes + th_max_size(project, th_max_size(attend, output));
 }
 
 static bool project(Pass *p, const Attn *a, float *q, float *k, float *v, const float *x) {
-    int T = p->T, all = a->q_rows + a->k_rows + a->v_rows;
+    int T = p->T, n_q = asked_rows(a), all = n_q + a->k_rows + a->v_rows;
     if (!a->qkv.w)
         return th_linear_many(p, (float *[]){q, k, v}, (const Linear *[]){&a->q, &a->k, &a->v}, 3, x, T);
     size_t mark = th_scratch_mark(p);
     float *fused = th_scratch_f32(p, (size_t)T * (size_t)all);
     bool ok = th_linear(p, fused, &a->qkv, x, T);
     if (ok) {
-        th_copy_rows(p, q, fused, a->q_rows, (size_t)all, T);
-        th_copy_rows(p, k, fused + a->q_rows, a->k_rows, (size_t)all, T);
-        th_copy_rows(p, v, fused + a->q_rows + a->k_rows, a->v_rows, (size_t)all, T);
+        th_copy_rows(p, q, fused, n_q, (size_t)all, T);
+        th_copy_rows(p, k, fused + n_q, a->k_rows, (size_t)all, T);
+        th_copy_rows(p, v, fused + n_q + a->k_rows, a->v_rows, (size_t)all, T);
     }
     th_scratch_reset(p, mark);
     return ok;

@@ -28,7 +28,9 @@ static bool ffn_forward(Pass *p, const void *priv, const Layer *l, float *y, con
     float *gate = th_scratch_f32(p, n), *up = th_scratch_f32(p, n);
     bool ok = th_linear_many(p, (float *[]){gate, up}, (const Linear *[]){&f->gate, &f->up}, 2, x, p->T);
     if (ok) {
-        th_act_mul(p, l->spec.act_fn, gate, up, f->ff, (size_t)f->ff, p->T);
+        float limit = l->spec.clamped ? l->hp->layer[l->index].shared_clamp : 0;
+        if (limit > 0) th_silu_mul_limited(p, gate, up, limit, f->ff, (size_t)f->ff, p->T);
+        else th_act_mul(p, l->spec.act_fn, gate, up, f->ff, (size_t)f->ff, p->T);
         ok = th_linear(p, y, &f->down, gate, p->T);
     }
     th_scratch_reset(p, mark);

@@ -74,7 +74,6 @@ static bool mla_bind(void **priv, const Layer *l, Binder *b) {
                            .Hk = 1,
                            .D = m->C + m->R,
                            .Dv = m->C,
-                           .softcap = hp->attn_softcap,
                            .latent = true,
                            .out_stride = (size_t)(m->C + m->R),
                            .scale = l->spec.attn_scale != 0 ? l->spec.attn_scale : 1.0f / sqrtf((float)m->Dk)};
