@@ -83,7 +83,7 @@ static int close_streams(Cli *cli, int code) {
         term_error(&cli->term, "standard output: %s", strerror(cli->out.error));
         code = EXIT_IO;
     }
-    term_close(&cli->term);
+    if (!term_close(&cli->term) && code == EXIT_DONE) code = EXIT_IO;
     options_free(&cli->opt);
     return code;
 }

@@ -29,18 +29,32 @@ ok "no standard output: a quiet end" [ $code -eq 0 ]
 "$THIMBLE" $lower >&- 2>&- <&-
 ok "no streams at all: no signal" [ $? -le 5 ]
 if [ -w /dev/full ]; then
-    "$THIMBLE" run $m --raw A >/dev/full 2>"$err"
-    code=$?
-    ok "a full disk is exit 5" [ $code -eq 5 ]
-    ok "and said" said "No space left"
-    "$THIMBLE" score $m --tokens 1,2,3 --json --top all >/dev/full 2>"$err"
-    ok "also in score" [ $? -eq 5 ]
-    "$THIMBLE" info $m >/dev/full 2>"$err"
-    ok "also in info" [ $? -eq 5 ]
+    for verb in "run $m --raw A" "run $m --raw A --json" "score $m --tokens 1,2,3" "score $m --tokens 1,2,3 --json --top all" \
+        "tokenize $m A" "tokenize $m A --json" "detokenize $m 65" "detokenize $m 65 --json" "info $m" "info $m --json" \
+        "plan $m" "plan $m --json" "bench $m -p 4 -n 0 -r 1" "bench $m -p 4 -n 0 -r 1 --json" "perplexity $m -p ABCD" \
+        "perplexity $m -p ABCD --json" version "version --json" help "help run" ""; do
+        "$THIMBLE" $verb >/dev/full 2>"$err" </dev/null
+        code=$?
+        ok "a full disk is exit 5, and said: $verb" [ $code -eq 5 -a "$(grep -c 'No space left' "$err")" -eq 1 ]
+    done
+    for verb in chat "chat --json"; do
+        echo hi | "$THIMBLE" ${verb%% *} $m ${verb#chat} >/dev/full 2>"$err"
+        ok "also in $verb" [ $? -eq 5 ]
+    done
+    try 5 run $m --raw -q --temp 0 A -n 2 --log-file /dev/full
+    ok "a log that cannot be written is said" said "log file could not be written: No space left"
+    ok "and does not stop the answer" is_out BC
 else
     skip "a full disk is exit 5" "no /dev/full"
 fi
 try 5 run $m --raw A --log-file "$tmp/absent/log"
+for verb in "run $m --raw A" "score $m --tokens 1,2,3 --json --top all" "info $m" "plan $m" "tokenize $m A" "perplexity $m -p ABCD" \
+    "bench $m -p 4 -n 0 -r 1" "detokenize $m 65" help; do
+    { "$THIMBLE" $verb 2>"$err" </dev/null; echo $? >"$tmp/code"; } | :
+    "$THIMBLE" $verb >&- 2>>"$err" </dev/null
+    code=$?
+    ok "no reader, no standard output: a quiet end: $verb" [ "$(cat "$tmp/code")$code" = 00 -a "$(grep -ci pipe "$err")" -eq 0 ]
+done
 try 0 run $m --raw A -q --temp 0 --log-file "$tmp/log"
 ok "the log file has what -q hides" grep -q "tok/s" "$tmp/log"
 env -i "$THIMBLE" run $m --raw -q --temp 0 A -n 2 >"$out" 2>"$err" </dev/null

@@ -31,10 +31,13 @@ bool term_open(Term *t, const Options *o, char *why, size_t why_size) {
     return false;
 }
 
-void term_close(Term *t) {
+bool term_close(Term *t) {
+    FILE *log = t->log;
     term_clear_progress(t);
-    if (t->log && fclose(t->log) != 0) term_error(t, "the log file could not be written: %s", strerror(errno));
     t->log = NULL;
+    if (log && fclose(log) != 0 && !t->log_error) t->log_error = errno;
+    if (t->log_error) term_error(t, "the log file could not be written: %s", strerror(t->log_error));
+    return t->log_error == 0;
 }
 
 static void put(Term *t, const char *line, size_t n) {
@@ -64,8 +67,8 @@ __attribute__((format(printf, 4, 0))) static void say(Term *t, bool visible, con
     size_t at = (size_t)snprintf(line, sizeof line, "%sthimble: ", t->color ? style : "");
     text_printable(raw, len, true, line + at, sizeof line - at - 8);
     if (t->log) {
-        fprintf(t->log, "%s\n", line + at);
-        fflush(t->log);
+        bool written = fprintf(t->log, "%s\n", line + at) >= 0 && fflush(t->log) == 0;
+        if (!written && !t->log_error) t->log_error = errno;
     }
     if (!visible) return;
     at += strlen(line + at);

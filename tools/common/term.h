@@ -12,6 +12,7 @@ typedef struct Term {
     bool quiet, verbose, is_tty, color, broken;
     bool progress_shown; /* a progress line stands in the current row */
     FILE *log;
+    int log_error; /* errno of the first line that did not reach it */
     char last_error[1024]; /* what term_error said last, for those who read JSON */
     /* progress */
     int phase, last_percent;
@@ -20,7 +21,7 @@ typedef struct Term {
 
 /* False: the log file cannot be opened, why[] says so. */
 bool term_open(Term *t, const Options *o, char *why, size_t why_size);
-void term_close(Term *t);
+bool term_close(Term *t); /* false: the log file could not be written, which has been said */
 double term_now(void); /* seconds, monotonic */
 
 __attribute__((format(printf, 2, 3))) void term_notice(Term *t, const char *format, ...);  /* not with -q */
