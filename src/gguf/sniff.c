@@ -76,7 +76,7 @@ bool th_sniff_prefix(const char *path, Err *err) {
                              "%s: by its name a piece of a cut file: join all pieces in order (cat x.part1 x.part2 > "
                              "x.gguf) and open the result; ",
                              name);
-    return th_err_prefix(err, "%s: ", name);
+    return err && strstr(err->message, name) ? false : th_err_prefix(err, "%s: ", name);
 }
 
 bool th_sniff_fail(const File *f, Err *err) {

@@ -375,11 +375,19 @@ static bool open_light(Engine *e, const ModelOptions *resolved, Err *err) {
     return describe(e, k, supported ? hp : NULL, err);
 }
 
+/* What is wrong with a file is told with its name: a script may open many. Never a success. */
+static bool name_file(const char *path, Err *err) {
+    const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
+    bool of_file = err && (err->code == THIMBLE_E_FORMAT || err->code == THIMBLE_E_UNSUPPORTED);
+    return of_file && !strstr(err->message, name) ? th_err_prefix(err, "%s: ", name) : false;
+}
+
 bool th_engine_open(Engine *e, const char *path, const ThimbleModelOptions *o, Err *err) {
     ModelOptions resolved = {0};
     if (open_file(e, path, o, &resolved, err) &&
         (e->options.load == THIMBLE_LOAD_ALL ? load(e, &resolved, err) : open_light(e, &resolved, err)))
         return true;
+    name_file(path, err);
     th_engine_close(e);
     return false;
 }
@@ -458,5 +466,5 @@ bool th_engine_plan(const char *path, const ThimbleModelOptions *o, ThimblePlan 
         memcpy(out, &full, size);
     }
     th_engine_close(&e);
-    return ok;
+    return ok || name_file(path, err);
 }
