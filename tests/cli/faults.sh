@@ -82,4 +82,36 @@ if command -v objdump >/dev/null && [ "$(uname -m)" = x86_64 ] && [ -d "${BUILD:
         xargs objdump -d --no-show-raw-insn 2>/dev/null | grep -cE '%[yz]mm|\bv[a-z0-9]+ps\b|\bvfmadd')
     ok "B57 no AVX outside the files that are named for it" [ "$found" = 0 ]
 else skip "B57 baseline objects" "no objdump or no x86-64 build here"; fi
+# The whole program on a processor without AVX, in an emulator: not one instruction too many, and the same answer (B57).
+if command -v qemu-x86_64 >/dev/null && [ "$(uname -m)" = x86_64 ] && [ -z "$sanitized" ]; then
+    for cpu in Nehalem Haswell; do
+        timeout 60 qemu-x86_64 -cpu $cpu "$THIMBLE" run $scripted --raw -q --temp 0 A -n 5 -t 2 >"$out" 2>"$err" </dev/null
+        code=$?
+        ok "B57 $cpu runs it" [ $code -eq 0 -a "$(cat "$out")" = BCDEF ]
+    done
+else skip "B57 older processors" "no qemu-x86_64, or a sanitizer"; fi
+
+# Segments that pages of 64 KiB can map, and tensors at offsets that are no multiple of any page (B61).
+if command -v readelf >/dev/null; then
+    for file in "$THIMBLE" "$(dirname "$THIMBLE")/libthimble.so"; do
+        [ -f "$file" ] || continue
+        small=$(LC_ALL=C readelf -lW "$file" | awk '$1 == "LOAD" { n++; if ($NF != "0x10000") bad++ } END { print (n > 0 ? bad + 0 : "none") }')
+        ok "B61 segments are aligned to 64 KiB: ${file##*/}" [ "$small" = 0 ]
+    done
+else skip "B61 segments" "no readelf"; fi
+if command -v python3 >/dev/null; then
+    steps $moe >"$tmp/want"
+    for gap in 32 4064 16416; do
+        $rewrite $moe "$tmp/gap.gguf" --gap $gap
+        for home in mapped stream paged; do
+            steps "$tmp/gap.gguf" --home $home >"$tmp/got"
+            ok "B61 tensors $gap bytes beside a page: $home" cmp "$tmp/want" "$tmp/got"
+        done
+    done
+fi
+# Room for a little more than what the plan takes is enough address space, too (B61): nothing is reserved for later.
+if [ -z "$sanitized" ]; then
+    (ulimit -v 262144; "$THIMBLE" run $scripted --raw -q --temp 0 A -n 5 --ram 10M >"$out" 2>"$err" </dev/null)
+    ok "B61 256 MiB of address space are enough for 10 MiB" is_out BCDEF
+fi
 echo "1..$n_tests"

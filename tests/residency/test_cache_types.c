@@ -101,6 +101,7 @@ static RandomModel model_of(int heads_kv, int key, int value) {
     return m;
 }
 
+/* B38, and the two below. */
 static void every_head_size(void **state) {
     (void)state;
     static const int sizes[] = {32, 64, 80, 96, 128, 192, 256, 8, 100};
