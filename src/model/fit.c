@@ -134,11 +134,13 @@ static void choose_checkpoints(const Model *m, ModelPlan *plan) {
     plan->checkpoints = n;
 }
 
+uint64_t th_model_reserve(int threads) { return RESERVE + (uint64_t)threads * RESERVE_PER_THREAD; }
+
 bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err) {
     const ModelOptions *o = &m->options;
     int least_batch = th_max_int(o->sessions, o->draft_rows), used = th_max_int(m->hp.n_expert_used, o->experts);
     if (m->hp.n_expert == 0) used = 0;
-    *out = (ModelPlan){.reserve = RESERVE + (uint64_t)m->threads * RESERVE_PER_THREAD, .batch = least_batch};
+    *out = (ModelPlan){.reserve = th_model_reserve(m->threads), .batch = least_batch};
     out->metadata = m->budget->by_class[MEM_METADATA] + extra;
     out->context = o->context > 0 ? o->context : th_min_int(FLOOR_CONTEXT, m->hp.n_ctx_train);
     if (th_state_checkpoint_bytes(m) > 0) out->checkpoints = th_max_int(0, o->checkpoints);

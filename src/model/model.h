@@ -70,6 +70,8 @@ typedef struct ModelPlan {
 bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err);
 bool th_model_plan(Model *m, uint64_t extra, ModelPlan *out, Err *err); /* true with fits == false below the floor */
 bool th_model_load(Model *m, const ModelPlan *plan, Err *err);
+/* What code, libraries, stacks and slack of a process with so many compute threads are allowed; 0: without any. */
+uint64_t th_model_reserve(int threads);
 void th_model_close(Model *m); /* accepts any half-built Model */
 
 /* One pass over T rows (T <= m->batch; tokens in [0, V); each row's position = its sequence's length + how many rows of

@@ -15,6 +15,9 @@
 /* What reading a header may take, however small the budget, so that a refusal can tell both numbers. */
 static const uint64_t HEADER_ROOM = 64 * TH_MIB;
 
+/* What a description takes beside the header. */
+static const uint64_t LIGHT_ROOM = 512 * TH_KIB;
+
 enum { MAX_THREADS = 256, MAX_SESSIONS = 256, MAX_BATCH = 4096, MAX_CONTEXT = 1 << 24 };
 
 static bool in_range(const char *name, int value, int low, int high, Err *err) {
@@ -272,12 +275,22 @@ static bool try_drafts(Engine *e, const ModelPlan *plain, int share, bool *fits,
     return ok;
 }
 
+/* Lossy options once the model is known: more experts than there are is a slip, and a model without experts loses
+ * nothing (so that its result is not called lossy). */
+static bool settle_lossy(Model *m, Err *err) {
+    ModelOptions *o = &m->options;
+    if (m->hp.n_expert == 0) o->experts = 0, o->route_bias = 0;
+    if (o->experts <= m->hp.n_expert) return true;
+    return th_fail(err, THIMBLE_E_ARG, "%d experts a token: this model has %d, of which it uses %d", o->experts,
+                   m->hp.n_expert, m->hp.n_expert_used);
+}
+
 static bool bind_again(Engine *e, const ModelOptions *resolved, bool mtp, Err *err) {
     ModelOptions o = *resolved;
     o.mtp = mtp;
     th_model_close(&e->model);
     e->has_model = th_model_bind(&e->model, &e->gguf, &e->budget, &o, err);
-    return e->has_model;
+    return e->has_model && settle_lossy(&e->model, err);
 }
 
 enum { MTP_SHARE = 4, LOOKUP_SHARE = 64 }; /* what heads and lookups may cost every pass: heads rarely find nothing */
@@ -310,6 +323,7 @@ static bool bind_and_plan(Engine *e, const ModelOptions *resolved, Err *err) {
     o.mtp = draft == THIMBLE_DRAFT_MTP;
     if (!th_model_bind(&e->model, &e->gguf, &e->budget, &o, err)) return false;
     e->has_model = true;
+    if (!settle_lossy(&e->model, err)) return false;
     if (o.mtp && !e->model.mtp)
         return th_fail(err, THIMBLE_E_UNSUPPORTED, "%s has no MTP head to guess tokens with (draft lookup needs none)",
                        e->path);
@@ -348,6 +362,8 @@ static bool open_vocab(Engine *e, Err *err) {
 static bool load(Engine *e, const ModelOptions *resolved, Err *err) {
     if (!bind_and_plan(e, resolved, err)) return false;
     if (!e->plan.fits) return refuse(e, err);
+    if (e->model.hp.n_expert == 0 && (resolved->experts || resolved->route_bias > 0))
+        th_log(&e->options.log, THIMBLE_LOG_NOTICE, "the model has no experts: options for them are without effect");
     th_budget_limit(&e->budget, resolved->budget);
     if (!open_vocab(e, err) || !th_model_load(&e->model, &e->plan, err)) return false;
     e->logit_rows = th_model_logit_rows(&e->model);
@@ -361,9 +377,17 @@ static bool load(Engine *e, const ModelOptions *resolved, Err *err) {
 
 /* Description and tokenizer only; an architecture we cannot run is no error here. */
 static bool open_light(Engine *e, const ModelOptions *resolved, Err *err) {
-    th_budget_limit(&e->budget, resolved->budget);
-    if (e->options.load == THIMBLE_LOAD_VOCAB && e->tokenizer_model[0] == 0)
+    const bool vocab = e->options.load == THIMBLE_LOAD_VOCAB;
+    if (vocab && e->tokenizer_model[0] == 0)
         return th_fail(err, THIMBLE_E_UNSUPPORTED, "%s holds no tokenizer", e->path);
+    uint64_t floor = th_model_reserve(0) + e->budget.used + (vocab ? th_vocab_bytes(&e->gguf) : LIGHT_ROOM);
+    if (resolved->budget < floor)
+        return th_fail(err, THIMBLE_E_BUDGET,
+                       "a budget of %llu bytes is below the %llu bytes that %s takes: the nearest setting that fits is "
+                       "--ram %lluM", (unsigned long long)resolved->budget, (unsigned long long)floor,
+                       vocab ? "the tokenizer" : "reading the header",
+                       (unsigned long long)((floor + TH_MIB - 1) / TH_MIB));
+    th_budget_limit(&e->budget, resolved->budget - th_model_reserve(0));
     if (e->options.load == THIMBLE_LOAD_VOCAB && !open_vocab(e, err)) return false;
     Hparams *hp = th_arena_alloc(&e->arena, sizeof *hp, err);
     Kernels *k = th_arena_alloc(&e->arena, sizeof *k, err);

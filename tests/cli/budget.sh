@@ -94,3 +94,14 @@ if [ -f $moe ]; then
 else
     skip "a context as short as the run needs" "no $moe"
 fi
+
+# info and the tokenizer keep their budget, too: code and libraries are counted.
+for verb in info "tokenize A" "detokenize 65"; do
+    set -- $verb
+    word=$1
+    shift
+    try 4 $word $m "$@" --ram 3M
+    ok "both numbers and what fits are said" said "budget of 3145728 bytes is below the [0-9]* bytes .*--ram [0-9]*M"
+    fits=$(sed -n 's/.*--ram \([0-9]*M\).*/\1/p' "$err")
+    try 0 $word $m "$@" --ram "$fits"
+done

@@ -59,6 +59,17 @@ ok "and those that were too many" said "9999 expert slots were asked for, .*all 
 try 0 score $dense --tokens 1,2 --slots 5
 ok "and those of a model without experts" said "no experts are paged"
 
+# Lossy options: more experts than there are is a slip; a model without any is never called lossy.
+try 2 score $moe --tokens 1,2 --experts 99
+ok "the model's own number is said" said "this model has [0-9]*, of which it uses [0-9]*"
+try 0 score $moe --tokens 1,2 --experts 1 --json
+ok "fewer experts are named lossy" printed '"lossy":{"route_bias":0,"experts":1,"picks_changed":[1-9]'
+try 0 score $dense --tokens 1,2 --experts 2 --route-bias 1 --json
+ok "a dense model is not lossy" printed '"lossy":null}'
+ok "and has no experts" said "no experts: options for them are without effect"
+try 0 score $moe --tokens 1,2 -c 100000
+ok "a context beyond the trained one is said" said "was trained for [0-9]* tokens"
+
 # A model three times the budget, in a type that could be repacked: the peak stays below the budget.
 synth=$shared/tools/synth_gguf.py
 case ${BUILD:-build} in *san*) sanitized=1 ;; *) sanitized= ;; esac # a sanitizer's shadow memory is not ours to count

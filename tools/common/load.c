@@ -218,6 +218,9 @@ int load_model(Cli *cli, const Need *need, ThimbleModel **m) {
     if (signals_stop()) return signals_exit_code();
     if (thimble_model_open(m, path, &mo, &e) != THIMBLE_OK) return load_failed(cli, &e);
     const ThimbleModelInfo *info = thimble_model_info(*m);
+    if (info->trained_context > 0 && cli->opt.ctx > info->trained_context)
+        term_notice(&cli->term, "the model was trained for %d tokens: beyond that its answers get worse",
+                    info->trained_context);
     int usual = info->trained_context > 0 && info->trained_context < 4096 ? info->trained_context : 4096;
     if (!cli->opt.ctx && !spared && info->context < usual)
         term_notice(&cli->term, "the context is lowered to %d tokens to fit the budget (-c N sets it)", info->context);
