@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,7 +35,36 @@ static void on_fault(int number) {
     _exit(write(1, "\n", 1) == 1 ? 1 : 2);
 }
 
-void check_trap(void) {
+static size_t slack; /* bytes between an argument and its red zone: 0 wherever processors are real */
+
+/* One float at the end of a page as the memory operand of a scalar FMA: qemu before 8 reads 16 bytes there. A child
+ * tries, for it may die of it. */
+static bool scalar_fma_reads_beyond(void) {
+    bool dies = false;
+#ifdef __x86_64__
+    if (!(th_cpu_isa() & ISA_AVX2)) return false;
+    Guarded g = guarded_alloc(sizeof(float), true);
+    float *at = g.data, sum = 1, two = 2;
+    *at = 3;
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        __asm__ volatile("vfmadd231ss %1, %2, %0" : "+x"(sum) : "m"(*at), "x"(two));
+        _exit(sum == 7 ? 0 : 1);
+    }
+    dies = child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
+    guarded_free(&g);
+#endif
+    return dies;
+}
+
+void check_trap(Tap *tap) {
+    if (scalar_fma_reads_beyond()) {
+        slack = 12;
+        printf("ok %d - # SKIP reads up to %zu bytes beyond an argument: the scalar FMA of this emulator reads 16\n",
+               ++tap->n, slack);
+    }
     struct sigaction action = {.sa_handler = on_fault};
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGBUS, &action, NULL);
@@ -73,20 +103,28 @@ int check_isas(IsaSet out[MAX_ISA_SETS]) {
     return n;
 }
 
+enum { UNTOUCHED = 0xA5 };
+
 Guarded guarded_alloc(size_t bytes, bool at_end) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), inner = (bytes + (bytes == 0) + page - 1) / page * page;
-    Guarded g = {.map_bytes = inner + 2 * page};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), inner = (bytes + slack + (bytes == 0) + page - 1) / page * page;
+    Guarded g = {.map_bytes = inner + 2 * page, .slack = at_end ? slack : 0};
     g.map = mmap(NULL, g.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (g.map == MAP_FAILED || mprotect((char *)g.map + page, inner, PROT_READ | PROT_WRITE) != 0) {
         printf("Bail out! no memory\n");
         exit(2);
     }
-    g.data = (char *)g.map + page + (at_end ? inner - bytes : 0);
+    g.data = (char *)g.map + page + (at_end ? inner - slack - bytes : 0);
+    memset((char *)g.map + page + inner - g.slack, UNTOUCHED, g.slack);
     return g;
 }
 
 void guarded_free(Guarded *g) {
-    if (g->map) munmap(g->map, g->map_bytes);
+    if (g->map) {
+        const unsigned char *end = (unsigned char *)g->map + g->map_bytes - (size_t)sysconf(_SC_PAGESIZE);
+        for (size_t i = 1; i <= g->slack; i++)
+            if (*(end - i) != UNTOUCHED) on_fault(SIGSEGV);
+        munmap(g->map, g->map_bytes);
+    }
     *g = (Guarded){0};
 }
 
@@ -396,7 +434,7 @@ int check_main(int argc, char **argv, const CheckType *types, int n) {
         isas[n_isas] = isas[i];
         th_kernels_init(&table[n_isas++], isas[i].mask);
     }
-    check_trap();
+    check_trap(&tap);
     for (int i = 0; i < n; i++) {
         if (only && strcmp(only, th_type_info(types[i].type)->name) != 0) continue;
         if (bench)

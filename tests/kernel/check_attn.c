@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
     bool measure = argc > 1 && !strcmp(argv[1], "--bench");
     Kernels c;
     Tap tap = {0};
-    check_trap();
+    check_trap(&tap);
     th_kernels_init(&c, ISA_C);
     if (!measure) check_definition(&c.attn, &tap);
     for (int i = measure ? 0 : 1; i < n; i++) {

@@ -247,7 +247,7 @@ int main(int argc, char **argv) {
     Kernels c;
     Tap tap = {0};
     bool measure = argc > 1 && !strcmp(argv[1], "--bench");
-    check_trap();
+    check_trap(&tap);
     th_kernels_init(&c, ISA_C);
     for (int i = 0; i < n; i++) {
         Kernels k;
