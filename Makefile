@@ -99,8 +99,9 @@ TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_NAMES := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%)
 REPLAY_BIN := $(FUZZ_NAMES:%=$(BUILD)/tests/fuzz/replay_%)
-# (loops.o: the one part of the program that is pure arithmetic)
-TEST_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c tests/kernel/check.c)) $(BUILD)/tools/common/loops.o
+# (of the program: what is arithmetic, or reads a file that may come from anywhere)
+TEST_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/common/*.c tests/kernel/check.c)) \
+                $(patsubst %,$(BUILD)/tools/common/%.o,loops kl_base logprob)
 VECTORS_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/runner/*.c))
 
 $(BUILD)/tests/%.o: tests/%.c Makefile | $(LISTS)
