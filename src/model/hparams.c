@@ -177,6 +177,13 @@ static bool read_sliding_heads(Hparams *hp, const Gguf *g, Err *err) {
     return true;
 }
 
+/* Attention to what comes later has another mask and cannot predict token by token. */
+static bool check_causal(const Hparams *hp, const Gguf *g, Err *err) {
+    bool causal = true;
+    if (!th_hparams_bool(hp, g, "attention.causal", &causal, err)) return false;
+    return causal || th_fail(err, THIMBLE_E_UNSUPPORTED, "%s.attention.causal is false: not supported", hp->prefix);
+}
+
 static bool read_heads(Hparams *hp, const Gguf *g, Err *err) {
     int most = 0;
     for (int i = 0; i < hp->n_layer; i++) most = th_max_int(most, hp->layer[i].H);
@@ -200,7 +207,7 @@ static bool read_heads(Hparams *hp, const Gguf *g, Err *err) {
         return th_fail(err, THIMBLE_E_FORMAT, "%s.rope.dimension_count is odd: %d", hp->prefix, hp->n_rot);
     if (hp->n_rot > hp->D)
         return th_fail(err, THIMBLE_E_FORMAT, "%d rotated dimensions do not fit heads of %d", hp->n_rot, hp->D);
-    return read_sliding_heads(hp, g, err) &&
+    return check_causal(hp, g, err) && read_sliding_heads(hp, g, err) &&
            th_hparams_int(hp, g, "attention.sliding_window", 0, INT32_MAX, &hp->window, err);
 }
 

@@ -115,6 +115,17 @@ static void rotated_weights(void **state) {
     end();
 }
 
+static void attention_to_the_future(void **state) {
+    (void)state;
+    begin("llama");
+    gguf_writer_bool(&r.w, key("attention.causal"), false);
+    refused(THIMBLE_E_UNSUPPORTED, "attention.causal");
+    begin("llama");
+    gguf_writer_bool(&r.w, key("attention.causal"), true);
+    read_well();
+    end();
+}
+
 static void missing_numbers(void **state) {
     (void)state;
     begin("granitemoe");
@@ -356,6 +367,7 @@ int main(void) {
         cmocka_unit_test(gptoss_layers),   cmocka_unit_test(granite_scales),       cmocka_unit_test(foreign_numbers),
         cmocka_unit_test(glm_defaults),    cmocka_unit_test(latent_numbers),       cmocka_unit_test(latent_refusals),
         cmocka_unit_test(keyed_layers),    cmocka_unit_test(gating_of_one_model),
+        cmocka_unit_test(attention_to_the_future),
     };
     snprintf(path, sizeof path, "/tmp/thimble-numbers-XXXXXX");
     int fd = mkstemp(path);
