@@ -9,22 +9,27 @@
 /* ---- rope
  * ------------------------------------------------------------------------------------------------------------- */
 
+/* The number, or what the set takes for granted. */
+static double real_or(const json_t *c, const char *key, double otherwise) {
+    return json_object_get(c, key) ? ops_real(c, key) : otherwise;
+}
+
 static void read_rope(const json_t *c, RopeNumbers *n, const float *factors) {
     const char *kind = ops_text(c, "kind");
     *n = (RopeNumbers){.dims = ops_int(c, "R"),
                        .base = ops_real(c, "base"),
                        .freq_scale = 1,
-                       .attn_factor = 1,
-                       .beta_fast = 32,
-                       .beta_slow = 1,
+                       .attn_factor = real_or(c, "attn_factor", 1),
+                       .beta_fast = real_or(c, "beta_fast", 32),
+                       .beta_slow = real_or(c, "beta_slow", 1),
                        .factors = factors};
     n->kind = !strcmp(ops_text(c, "layout"), "norm") ? ROPE_NORM : ROPE_NEOX;
     if (!strcmp(kind, "imrope")) n->kind = ROPE_IMROPE;
     if (!strcmp(kind, "mrope")) n->kind = ROPE_MROPE;
     if (json_object_get(c, "factor")) n->freq_scale = 1 / ops_real(c, "factor");
     if (!strcmp(kind, "yarn")) {
-        n->ext = 1, n->yarn_magnitude = true, n->n_ctx_orig = ops_int(c, "original_context");
-        n->beta_fast = ops_real(c, "beta_fast"), n->beta_slow = ops_real(c, "beta_slow");
+        n->ext = real_or(c, "ext_factor", 1);
+        n->yarn_magnitude = true, n->n_ctx_orig = ops_int(c, "original_context");
     }
     const json_t *sections = json_object_get(c, "sections");
     for (size_t i = 0; i < 4 && i < json_array_size(sections); i++)
@@ -78,20 +83,22 @@ static void attention_case(Ops *o, const json_t *c, Tally *t) {
     AttendSpec a = {.H = ops_int(c, "H"),
                     .Hk = ops_int(c, "Hk"),
                     .D = ops_int(c, "D"),
-                    .Dv = ops_int(c, "D"),
+                    .Dv = (int)real_or(c, "Dv", ops_int(c, "D")),
                     .cache_type = THIMBLE_CACHE_F32,
                     .window = ops_int(c, "window"),
                     .scale = (float)ops_real(c, "scale"),
                     .softcap = (float)ops_real(c, "softcap")};
-    if (T < 1 || S < T || S > OPS_ROWS || a.Hk < 1 || a.H < a.Hk || a.D < 1 || a.D > 512) {
+    if (T < 1 || S < T || S > OPS_ROWS || a.Hk < 1 || a.H < a.Hk || a.D < 1 || a.D > 512 ||
+        a.Dv < 1 || a.Dv > 512) {
         tally_fail(t, "attention: %d of %d positions", T, S);
         return;
     }
-    size_t nq = (size_t)(T * a.H * a.D), nk = (size_t)(S * a.Hk * a.D), n_sinks, n_gate;
-    float *q = ops_member(t, c, "q", nq), *k = ops_member(t, c, "k", nk), *v = ops_member(t, c, "v", nk);
+    size_t nq = (size_t)(T * a.H * a.D), nk = (size_t)(S * a.Hk * a.D), nv = (size_t)(S * a.Hk * a.Dv);
+    size_t no = (size_t)(T * a.H * a.Dv), n_sinks, n_gate;
+    float *q = ops_member(t, c, "q", nq), *k = ops_member(t, c, "k", nk), *v = ops_member(t, c, "v", nv);
     float *sinks = ops_floats(json_object_get(c, "sinks"), &n_sinks),
           *gate = ops_floats(json_object_get(c, "gate"), &n_gate);
-    float *cells = calloc(2 * nk, sizeof *cells), *out = calloc(nq, sizeof *out);
+    float *cells = calloc(nk + nv, sizeof *cells), *out = calloc(no, sizeof *out);
     a.sinks = (int)n_sinks == a.H ? sinks : NULL;
     if (q && k && v && cells && out) {
         KvCache cache[OPS_ROWS];
@@ -100,10 +107,10 @@ static void attention_case(Ops *o, const json_t *c, Tally *t) {
         th_attend_store(&o->pass, &a, cache, k, v);
         ops_rows(o, S - T, T);
         th_attend(&o->pass, &a, cache, out, q);
-        int width = a.H * a.D;
-        if (gate && n_gate == nq) th_sigmoid_mul(&o->pass, out, (size_t)width, gate, (size_t)width, width, T);
+        int width = a.H * a.Dv;
+        if (gate && n_gate == no) th_sigmoid_mul(&o->pass, out, (size_t)width, gate, (size_t)width, width, T);
         const json_t *want = json_object_get(c, "o");
-        ops_judge(t, "attention", ops_text(c, "name"), "output", ops_difference(out, nq, want),
+        ops_judge(t, "attention", ops_text(c, "name"), "output", ops_difference(out, no, want),
                   2e-5 * ops_largest(want));
     }
     free(q), free(k), free(v), free(sinks), free(gate), free(cells), free(out);
@@ -219,14 +226,16 @@ void ops_norms(const json_t *set, Tally *t) {
         tally_fail(t, "norms: no x and w");
         return;
     }
-    int rows = (int)(n_x / n);
-    th_rms_norm(&o.pass, y, x, w, (int)n, rows, 1e-6f);
-    judge_relative(t, "norms", set, "rms_eps1e-6", y, n_x);
-    th_rms_norm(&o.pass, y, x, w, (int)n, rows, 1e-5f);
-    judge_relative(t, "norms", set, "rms_eps1e-5", y, n_x);
-    memcpy(y, x, n_x * sizeof *y);
-    th_l2_norm(&o.pass, y, n, (int)n, 1, rows, 1e-6f, 1);
-    judge_relative(t, "norms", set, "l2_eps1e-6", y, n_x);
+    const char *key;
+    json_t *members = json_deep_copy(set), *want;
+    json_object_foreach(members, key, want) {
+        bool rms = strncmp(key, "rms_eps", 7) == 0, l2 = strncmp(key, "l2_eps", 6) == 0;
+        int rows = (int)(n_x / n);
+        if (rms) th_rms_norm(&o.pass, y, x, w, (int)n, rows, (float)atof(key + 7));
+        if (l2) memcpy(y, x, n_x * sizeof *y), th_l2_norm(&o.pass, y, n, (int)n, 1, rows, (float)atof(key + 6), 1);
+        if (rms || l2) judge_relative(t, "norms", set, key, y, n_x);
+    }
+    json_decref(members);
     ops_close(&o);
     free(x), free(w), free(y);
 }
