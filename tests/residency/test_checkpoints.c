@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/random_model.h"
 #include "common/scratch.h"
@@ -250,13 +251,90 @@ static void the_plan_counts_them(void **state) {
     close_talk(&t);
 }
 
-int main(void) {
+/* ---- test_checkpoints --measure MODEL: what going back and starting again cost a hybrid after 2,000 tokens -------- */
+
+typedef struct Cost {
+    uint64_t tokens; /* evaluated */
+    double seconds;
+} Cost;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static Talk open_measured(const char *path) {
+    Talk t = {0};
+    ThimbleModelOptions o;
+    ThimbleError e = {0};
+    thimble_model_options_init(&o);
+    o.context = CONTEXT;
+    if (thimble_model_open(&t.m, path, &o, &e) != THIMBLE_OK || thimble_session_open(&t.s, t.m, NULL, &e) != THIMBLE_OK)
+        fprintf(stderr, "%s\n", e.message), exit(1);
+    return t;
+}
+
+static Cost sync_measured(Talk *t, const int32_t *text, size_t n) {
+    ThimbleError e = {0};
+    double begin = now();
+    uint64_t kept = stats_of(t).cached_tokens;
+    if (thimble_session_sync(t->s, text, n, &e) != THIMBLE_OK) fprintf(stderr, "%s\n", e.message), exit(1);
+    return (Cost){n - (stats_of(t).cached_tokens - kept), now() - begin};
+}
+
+static void show(const char *what, Cost c, const Cost *prefill) {
+    printf("%-58s %4d tokens evaluated, %7.3f s, %5.2f %%\n", what, (int)c.tokens, c.seconds,
+           100 * c.seconds / prefill->seconds);
+}
+
+static int measure(const char *path) {
+    enum { PREFIX = 2000, ANSWER = 200 };
+    static int32_t text[PREFIX + ANSWER], other[PREFIX + ANSWER];
+    ThimbleError e = {0};
+    const char *snapshot = th_scratch_path(&dir, "measured.snapshot");
+    make_text(text, PREFIX + ANSWER, PREFIX, 1);
+    make_text(other, PREFIX + ANSWER, PREFIX, 2);
+    Talk t = open_measured(path);
+    Cost prefill = sync_measured(&t, text, PREFIX);
+    show("prefill of the prefix", prefill, &prefill);
+    if (thimble_session_save_file(t.s, snapshot, &e) != THIMBLE_OK) fprintf(stderr, "%s\n", e.message), exit(1);
+    for (int i = 0; i < ANSWER; i++)
+        if (thimble_session_eval(t.s, text + PREFIX + i, 1, &e) != THIMBLE_OK)
+            fprintf(stderr, "%s\n", e.message), exit(1);
+    show("back to the prefix after 200 further tokens", sync_measured(&t, text, PREFIX), &prefill);
+    show("the prefix and 20 tokens of another turn", sync_measured(&t, other, PREFIX + 20), &prefill);
+    make_text(other, PREFIX, 1700, 3);
+    show("a text that parts at token 1,700: 300 new tokens", sync_measured(&t, other, PREFIX), &prefill);
+    close_talk(&t);
+    double begin = now();
+    t = open_measured(path);
+    double opened = now();
+    if (thimble_session_load_file(t.s, snapshot, &e) != THIMBLE_OK) fprintf(stderr, "%s\n", e.message), exit(1);
+    Cost again = sync_measured(&t, text, PREFIX);
+    ThimbleSampler sampler;
+    int32_t token;
+    thimble_sampler_init(&sampler);
+    if (thimble_sample(t.s, &sampler, &token, &e) != THIMBLE_OK) fprintf(stderr, "%s\n", e.message), exit(1);
+    double end = now();
+    show("snapshot to first token, in a model that is open", (Cost){again.tokens, end - opened}, &prefill);
+    show("the same with opening the model", (Cost){again.tokens, end - begin}, &prefill);
+    close_talk(&t);
+    return 0;
+}
+
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(returning_costs_one_step),    cmocka_unit_test(answers_can_be_taken_back),
         cmocka_unit_test(rewinding_evaluates_the_gap), cmocka_unit_test(rings_start_over_beyond_their_reach),
         cmocka_unit_test(any_order_of_turns),          cmocka_unit_test(the_plan_counts_them),
     };
     th_scratch_open(&dir);
+    if (argc == 3 && !strcmp(argv[1], "--measure")) {
+        int code = measure(argv[2]);
+        th_scratch_close(&dir);
+        return code;
+    }
     write_models();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     th_scratch_close(&dir);
