@@ -251,7 +251,8 @@ static void the_plan_counts_them(void **state) {
     close_talk(&t);
 }
 
-/* ---- test_checkpoints --measure MODEL: what going back and starting again cost a hybrid after 2,000 tokens -------- */
+/* ---- test_checkpoints --measure MODEL: what going back and starting again cost a hybrid after 2,000 tokens --------
+ */
 
 typedef struct Cost {
     uint64_t tokens; /* evaluated */
