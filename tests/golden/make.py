@@ -31,7 +31,7 @@ MODELS = {
                           shared=1),
     "bailingmoe3": dict(rope="norm", L=4, D=20, R=8, C=24, Dv=12, Rq=16, X=4, K=2, Fe=16, Fs=24, G=1, Gu=1, norm=True,
                         scale=2.5, lead=1, gate_bias=True, latent_every=4, kda=12, bound=-5.0, taps=4, clamp=0.5,
-                        shared_clamp=[0.25, 0.25, 0.5, 0.0], nextn=1),
+                        shared_clamp=[0.25, 0.25, 0.5, 0.0], nextn=1, repack=1),
 }
 
 
@@ -225,7 +225,28 @@ def write_model(m, w, path):
             stacked = tensor.endswith("_exps.weight")
             names = [tensor.replace("_exps.", f".{e}.") for e in range(m["X"])] if stacked else [tensor]
             out.tensors += zip(names, array if stacked else [array])
+    if m.get("repack"):
+        out.tensors = repack(w, m["repack"])
     out.save(path)
+
+
+def repack(w, layer):
+    """A KDA layer as other converters write it: q, k and v in one, names without _a, vectors of other shapes."""
+    b, tensors = f"blk.{layer}.", []
+    for name, array in w.items():
+        short = name[len(b):-len(".weight")] if name.startswith(b) and name.endswith(".weight") else ""
+        if short == "attn_q":
+            name, array = b + "attn_qkv.weight", np.concatenate([w[b + f"attn_{x}.weight"] for x in "qkv"])
+        elif short in ("attn_k", "attn_v"):
+            continue
+        elif short in ("ssm_f_a", "ssm_g_a"):
+            name = b + short[:-2] + ".weight"
+        elif short.startswith("ssm_conv1d"):
+            array = array[None]
+        elif name == b + "ssm_a":
+            array = array.reshape(-1)
+        tensors.append((name, array))
+    return tensors
 
 
 # ---- the mathematics, in binary64 -------------------------------------------------------------------------------------

@@ -315,7 +315,7 @@ def gemma3_heads(path):
 
 
 def granitemoe(path):
-    """Keys that mean nothing in this architecture: a scale of the router's weights, softcaps, YaRN's logarithm, and a width
+    """A bias of the output, and keys that mean nothing in this architecture: a scale of the router's weights, softcaps, YaRN's logarithm, and a width
     of the experts that is not that of their tensors."""
     w = Writer('granitemoe', 12, block_count=2, feed_forward_length=16, expert_count=6, expert_used_count=2,
                expert_feed_forward_length=24, expert_weights_scale=2.5, expert_shared_feed_forward_length=24,
@@ -327,7 +327,8 @@ def granitemoe(path):
         w.attention(il, 2, qk=False)
         w.norm('blk.%d.ffn_norm.weight' % il, 32)
         w.experts(il, 16, shared=24)
-    w.save(path)
+    w.tensor('output.bias', [VOCAB], 0.5)
+    w.save(path, tied=False)
 
 
 def stories(path):
