@@ -327,6 +327,8 @@ typedef struct ThimbleStats {
     int draft;              /* what is done, THIMBLE_DRAFT_*: never AUTO where the plan left drafts out */
     uint64_t drafted, draft_accepted, draft_passes; /* guesses run, guesses that came true, passes with guesses */
     double draft_gain; /* decode's speed over that without guesses, as far as measured; 0: unknown */
+    uint64_t draft_watched;     /* plain passes in which the MTP head was only asked what it would have guessed */
+    uint64_t draft_bytes_moved; /* of decode_bytes_moved, those of making guesses: the head's                   */
 } ThimbleStats;
 /* Figures since the model was opened (memory, I/O) and since the session was (tokens). */
 THIMBLE_API void thimble_session_stats(const ThimbleSession *s, ThimbleStats *out);

@@ -47,12 +47,17 @@ static void keep_block(Model *m, const Binder *b) {
     th_weights_keep(b->ws, prefix);
 }
 
+/* The head sees so far back, whatever the context: what follows next hardly depends on more, and its cache would take
+ * what a dozen megabytes of weights could stay in. */
+enum { MTP_WINDOW = 512 };
+
 bool th_mtp_bind(Model *m, Binder *b) {
     Mtp *t = th_arena_alloc(&m->arena, sizeof *t, b->err);
     if (!t) return false;
     Layer *l = &m->layers[m->hp.n_layer];
     *l = (Layer){.index = m->hp.n_layer, .hp = &m->hp};
     m->hp.arch->layer(&m->hp, l->index, &l->spec);
+    if (l->spec.window == 0) l->spec.window = MTP_WINDOW;
     b->layer = l->index;
     bool ok = bind_inputs(t, b) && bind_block(l, b) && bind_outputs(t, b);
     b->layer = -1;
@@ -167,10 +172,38 @@ bool th_mtp_logits(Model *m, const float *hidden, const int *pick, int n, float 
 
 enum { FEW_IDS = 4096 }; /* with fewer in memory than these, the whole matrix is worth its reading */
 
+static int guess_rows(const Model *m) {
+    int n = th_weights_resident_rows(m->mtp->head.w);
+    return n < FEW_IDS ? m->hp.n_vocab : n;
+}
+
+uint64_t th_mtp_guess_bytes(const Model *m) {
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "blk.%d.", m->hp.n_layer);
+    uint64_t bytes = (uint64_t)guess_rows(m) * th_weight_row_bytes(m->mtp->head.w);
+    for (size_t i = 0; i < m->gguf->n_tensors; i++)
+        if (!strncmp(m->gguf->tensors[i].name.data, prefix, strlen(prefix))) bytes += m->gguf->tensors[i].bytes;
+    return bytes;
+}
+
+bool th_mtp_foresaw(Model *m, const float *hidden, int32_t token, float *logits, int *foresaw, Err *err) {
+    Pass p = th_model_pass(m, NULL, 1, err);
+    const Linear *head = &m->mtp->head;
+    int there = th_weights_resident_rows(head->w), n = th_min_int(there, FEW_IDS), best = 0;
+    float own;
+    *foresaw = -1;
+    if (token < 0 || token >= there) return true;
+    if (!th_linear_first(&p, logits, head, hidden, n) || !th_linear_row(&p, &own, head, hidden, token)) return false;
+    m->moved += p.moved;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    *foresaw = own >= logits[best];
+    return true;
+}
+
 bool th_mtp_guess(Model *m, const float *hidden, int n_ids, float *logits, int32_t *token, Err *err) {
     Pass p = th_model_pass(m, NULL, 1, err);
-    int n = th_weights_resident_rows(m->mtp->head.w), best = 0;
-    if (n < FEW_IDS) n = m->hp.n_vocab;
+    int n = guess_rows(m), best = 0;
     if (!th_linear_first(&p, logits, &m->mtp->head, hidden, n)) return false;
     m->moved += p.moved;
     for (int i = 1; i < n && i < n_ids; i++)

@@ -38,5 +38,11 @@ bool th_mtp_logits(Model *m, const float *hidden, const int *pick, int n, float 
  * the head's matrix streams, among the first ones that are in memory anyway (vocabularies begin with what is frequent):
  * one more reading of the largest matrix would cost more than the rest is worth. logits [V] is working memory. */
 bool th_mtp_guess(Model *m, const float *hidden, int n_ids, float *logits, int32_t *token, Err *err);
+/* What a guess would have been worth, for the price of a fraction of it: would the head have guessed `token`, which
+ * is known now? 1: it is likelier than each of the vocabulary's first few thousand ids; 0: it is not, that is certain;
+ * -1: its row is not in memory. logits [V] is working memory. */
+bool th_mtp_foresaw(Model *m, const float *hidden, int32_t token, float *logits, int *foresaw, Err *err);
+/* Bytes of weights that one guess uses: the block's and the rows of the output matrix. Known after the plan. */
+uint64_t th_mtp_guess_bytes(const Model *m);
 
 #endif

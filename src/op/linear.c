@@ -167,6 +167,28 @@ bool th_linear_first(Pass *p, float *y, const Linear *l, const float *x, int row
     return ok;
 }
 
+bool th_linear_row(Pass *p, float *y, const Linear *l, const float *x, int row) {
+    size_t mark = th_scratch_mark(p), stride = th_weight_row_bytes(l->w);
+    const MatKernel *kernel = p->k->mat[th_weight_type(l->w)->id];
+    Prepared prepared = th_prepared(x, (size_t)th_weight_cols(l->w), th_weight_cols(l->w), 1);
+    const void *form = th_prepare_form(p, &prepared, kernel->act);
+    View view;
+    for (int part = 0; part < th_weights_parts(l->w); part += view.parts) {
+        if (!th_weights_pin(p->ws, l->w, part, &view, p->err)) return false;
+        bool here = row < view.row0 + view.rows;
+        if (here)
+            kernel->row1(y, (const char *)view.ptr[0] + (size_t)(row - view.row0) * stride, stride, form,
+                         prepared.cols, 1);
+        th_weights_unpin(p->ws, &view);
+        if (here) break;
+    }
+    p->moved += stride;
+    if (l->scale) *y *= th_weights_f32(l->scale)[0];
+    if (l->bias) *y += th_weights_f32(l->bias)[row];
+    th_scratch_reset(p, mark);
+    return true;
+}
+
 bool th_linear(Pass *p, float *y, const Linear *l, const float *x, int T) {
     return th_linear_many(p, &y, &l, 1, x, T);
 }

@@ -88,6 +88,8 @@ size_t th_prepare_scratch(int cols, int T); /* bytes of all forms together */
 bool th_linear(Pass *p, float *y, const Linear *l, const float *x, int T);
 /* y [rows] = the first rows of l on one x: they end with a part of the matrix. */
 bool th_linear_first(Pass *p, float *y, const Linear *l, const float *x, int rows);
+/* *y = row `row` of l on one x; finding it passes over the parts before it, so it had better lie in memory. */
+bool th_linear_row(Pass *p, float *y, const Linear *l, const float *x, int row);
 /* n matrices of the same cols on the same x. */
 bool th_linear_many(Pass *p, float *const *y, const Linear *const *l, int n, const float *x, int T);
 

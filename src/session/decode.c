@@ -22,7 +22,9 @@ typedef struct Guess {
     int n;    /* guesses there are */
     int rows; /* of them, so many take part in the pass */
     int luck;
-    double seconds; /* it took to make them */
+    bool watch;      /* the head, in a plain pass */
+    double seconds;  /* it took to make them */
+    uint64_t moved;  /* bytes of weights used for them, and for watching and following */
 } Guess;
 
 static void follow_script(const Session *s, Guess *g, int most) {
@@ -46,17 +48,48 @@ static void keep_hidden(Session *s, const float *hidden, int row, int base) {
     s->hidden_at = base + 1 + row;
 }
 
-bool th_session_follow(Session *s, const PassRow *rows, const float *hidden, int n, Err *err) {
+/* Would the head, in this hidden state of its own, have guessed `token`? */
+static bool foresee(Session *s, const float *hidden, int position, int32_t token, Err *err) {
+    int foresaw;
+    if (!th_mtp_foresaw(&s->engine->model, hidden, token, s->candidates, &foresaw, err)) return false;
+    const DraftScript *script = s->script;
+    if (script && position < script->n) foresaw = th_rng_unit(script->rng) < script->chance;
+    if (foresaw >= 0) th_pace_foresaw(&s->pace, foresaw == 1);
+    return true;
+}
+
+enum { WATCHED = 4 }; /* tokens of a prompt that a head is asked about */
+
+/* n rows whose hidden states of the head are `own`. */
+static bool watch_rows(Session *s, const PassRow *rows, const float *own, int n, Err *err) {
+    size_t E = (size_t)s->engine->model.hp.n_embd;
+    bool ok = true;
+    for (int i = th_max_int(0, n - 1 - WATCHED); ok && i < n - 1; i++)
+        ok = foresee(s, own + (size_t)i * E, rows[i + 1].position, rows[i + 1].token, err);
+    memcpy(s->hidden + E, own + (size_t)(n - 1) * E, E * sizeof *own);
+    s->foresight_at = rows[n - 1].position + 1;
+    return ok;
+}
+
+bool th_session_follow(Session *s, const PassRow *rows, const float *hidden, int n, bool watch, Err *err) {
     Model *m = &s->engine->model;
     enum { AT_ONCE = 64 };
     const float *prev[AT_ONCE];
     size_t E = (size_t)m->hp.n_embd;
+    s->foresight_at = 0;
     if (!m->mtp) return true;
     for (int first = 0; first < n; first += AT_ONCE) {
         int some = th_min_int(n - first, AT_ONCE);
+        bool is_last = first + some == n;
+        size_t mark = m->scratch.used;
+        float *own = NULL;
         for (int i = 0; i < some; i++) prev[i] = first + i ? hidden + (size_t)(first + i - 1) * E : NULL;
         if (first == 0 && rows[0].position > 0 && s->hidden_at == rows[0].position) prev[0] = s->hidden;
-        if (!th_mtp_forward(m, rows + first, some, prev, NULL, err)) return false;
+        bool watched = watch && is_last && (prev[0] || some > 1);
+        bool ok = th_mtp_forward(m, rows + first, some, prev, watched ? &own : NULL, err) &&
+                  (!watched || watch_rows(s, rows + first, own, some, err));
+        m->scratch.used = mark;
+        if (!ok) return false;
     }
     keep_hidden(s, hidden, n - 1, rows[0].position);
     return true;
@@ -97,14 +130,16 @@ static bool guess_automatically(Session *s, Guess *g, int most, Err *err) {
     look_up(s, g, most);
     bool has_head = s->engine->model.mtp && s->hidden_at == s->length;
     double looked_up = g->n ? th_pace_promise(&s->pace, g->luck, g->n) : 0;
-    if (!has_head || looked_up > th_pace_promise(&s->pace, LUCK_MTP, most)) {
-        if (g->n) g->rows = th_pace_choose(&s->pace, g->luck, g->n);
+    int rows = 0;
+    if (has_head && looked_up <= th_pace_promise(&s->pace, LUCK_MTP, most))
+        rows = th_pace_choose(&s->pace, LUCK_MTP, most);
+    if (rows > 0) {
+        if (!ask_head(s, g, rows, err)) return false;
+        g->rows = g->n;
         return true;
     }
-    int rows = th_pace_choose(&s->pace, LUCK_MTP, most);
-    if (rows == 0) return true; /* what was looked up is compared all the same */
-    if (!ask_head(s, g, rows, err)) return false;
-    g->rows = g->n;
+    if (g->n) g->rows = th_pace_choose(&s->pace, g->luck, g->n); /* if not, it is compared all the same */
+    g->watch = has_head && g->rows == 0 && th_pace_watches(&s->pace);
     return true;
 }
 
@@ -116,6 +151,7 @@ static bool guess(Session *s, size_t room, Guess *g, Err *err) {
     most = th_min_int(most, th_session_pass_size(s, th_min_size(room, DRAFT_ROWS)) - 1);
     if (e->draft == THIMBLE_DRAFT_OFF || most < 1) return true;
     double start = th_sys_seconds();
+    uint64_t moved = e->model.moved;
     bool ok = true;
     if (e->draft_asked == THIMBLE_DRAFT_AUTO)
         ok = guess_automatically(s, g, most, err);
@@ -123,14 +159,16 @@ static bool guess(Session *s, size_t room, Guess *g, Err *err) {
         ok = ask_head(s, g, most, err);
     else
         look_up(s, g, most);
-    if (s->script) follow_script(s, g, most);
-    if (e->draft_asked != THIMBLE_DRAFT_AUTO) g->rows = g->n;
+    bool is_auto = e->draft_asked == THIMBLE_DRAFT_AUTO;
+    if (s->script && (!is_auto || (g->n && g->luck == LUCK_MTP))) follow_script(s, g, is_auto ? g->n : most);
+    g->rows = is_auto ? th_min_int(g->rows, g->n) : g->n;
     g->seconds = th_sys_seconds() - start;
+    g->moved = e->model.moved - moved;
     return ok;
 }
 
 /* Evaluates the pending token and the guesses; *logits has a row for each of them. */
-static bool run_rows(Session *s, const Guess *g, float **hidden, float **logits, Err *err) {
+static bool run_rows(Session *s, Guess *g, float **hidden, float **logits, Err *err) {
     Engine *e = s->engine;
     Model *m = &e->model;
     int T = 1 + g->rows;
@@ -143,7 +181,9 @@ static bool run_rows(Session *s, const Guess *g, float **hidden, float **logits,
     s->has_pending = false;
     *logits = s->logits;
     int first = 0;
-    bool ok = th_session_follow(s, m->rows, *hidden, T, err);
+    uint64_t moved = m->moved;
+    bool ok = th_session_follow(s, m->rows, *hidden, T, g->watch, err);
+    g->moved += m->moved - moved;
     if (ok && T == 1) ok = th_model_logits(m, *hidden, &first, 1, s->logits, err);
     if (ok && T > 1) ok = th_model_draft_logits(m, *hidden, T, logits, err);
     for (int t = 0; ok && t < T; t++) th_session_mask_padding(e, *logits + (size_t)t * (size_t)m->hp.n_vocab);
@@ -164,11 +204,22 @@ static int choose(Session *s, ThimbleSampler *sm, const Guess *g, int base, cons
     }
 }
 
+/* What the head foresaw against what was chosen. */
+static bool watch_choice(Session *s, Guess *g, int32_t token, Err *err) {
+    Model *m = &s->engine->model;
+    uint64_t moved = m->moved;
+    bool ok = foresee(s, s->hidden + (size_t)m->hp.n_embd, s->foresight_at, token, err);
+    g->moved += m->moved - moved;
+    return ok;
+}
+
 static void take_stock(Session *s, const Guess *g, const int32_t *tok, int n, double pass_s) {
     int agreed = 0;
     while (agreed < n && agreed < g->n && tok[agreed] == g->token[agreed]) agreed++;
-    if (g->n) th_pace_proved(&s->pace, g->luck, th_min_int(g->n, n), agreed);
-    th_pace_measured(&s->pace, 1 + g->rows, pass_s, g->seconds);
+    if (g->n) th_pace_proved(&s->pace, g->luck, th_min_int(g->n, n), agreed, g->rows);
+    th_pace_measured(&s->pace, g->luck, 1 + g->rows, pass_s, g->seconds);
+    s->stats.draft_bytes_moved += g->moved;
+    s->stats.draft_watched += g->watch;
     if (s->pace.plain_s > 0) {
         s->drafted_s += pass_s + g->seconds;
         s->undrafted_s += n * s->pace.plain_s;
@@ -193,6 +244,7 @@ static bool advance(Session *s, ThimbleSampler *sm, int32_t *tok, size_t cap, si
     int row = ok ? choose(s, sm, &g, base, logits, tok, &chosen, err) : 0;
     if (ok && logits != s->logits) memcpy(s->logits, logits + (size_t)row * vocab, vocab * sizeof *logits);
     if (ok && s->hidden) keep_hidden(s, hidden, row, base);
+    if (ok && s->foresight_at == base + 1 && chosen > 0) ok = watch_choice(s, &g, tok[0], err);
     int length = s->length == base ? base : base + 1 + row;
     th_state_settle(&s->state, length);
     th_model_finish(&e->model);

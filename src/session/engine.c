@@ -253,23 +253,30 @@ static double predict_slope(const Engine *e) {
     return all > 0 ? 0.02 + read / all : 0.5;
 }
 
-/* As many guesses as the rows of logits and the journal for them leave the context and all but
- * 1/share of the resident weights as they are. False in *fits: not even one. */
-static bool try_drafts(Engine *e, const ModelPlan *plain, int share, bool *fits, Err *err) {
+/* What drafts may add to the bytes that stream, when a smaller batch does not pay for them: one part of so many. */
+enum { DRAFT_SHARE = 96 };
+
+/* As many guesses as leave context and (but for 1/DRAFT_SHARE) the resident weights as they are. What they need, a head
+ * with its cache, rows of logits, a journal, comes out of the scratch memory of prompts: where the batch was not asked
+ * for, down to three eighths of it. False in *fits: not even one. */
+static bool try_drafts(Engine *e, const ModelPlan *plain, bool *fits, Err *err) {
     Model *m = &e->model;
-    int context = m->options.context, usual = usual_drafts(e);
-    uint64_t streamed = plain->weights.streamed_per_pass;
+    int context = m->options.context, batch = m->options.batch;
+    uint64_t most_streamed = plain->weights.streamed_per_pass + plain->weights.streamed_per_pass / DRAFT_SHARE;
     m->options.context = plain->context;
     *fits = false;
     bool ok = true;
-    for (int most = usual; ok && most >= 1 && !*fits; most = most > DRAFT_FEW ? DRAFT_FEW : most - 1) {
-        ModelPlan drafted;
-        set_drafts(e, THIMBLE_DRAFT_AUTO, most);
-        ok = th_model_plan(m, extra_bytes(e), &drafted, err);
-        *fits = ok && drafted.fits && drafted.weights.streamed_per_pass <= streamed + streamed / (unsigned)share;
-        if (*fits) e->plan = drafted;
-    }
+    for (int most = usual_drafts(e); ok && most >= 1 && !*fits; most = most > DRAFT_FEW ? DRAFT_FEW : most - 1)
+        for (int eighths = 8; ok && !*fits && eighths >= (batch > 0 ? 8 : 3); eighths--) {
+            ModelPlan drafted;
+            set_drafts(e, THIMBLE_DRAFT_AUTO, most);
+            if (batch == 0) m->options.batch = th_max_int(1, plain->batch * eighths / 8);
+            ok = th_model_plan(m, extra_bytes(e), &drafted, err);
+            *fits = ok && drafted.fits && drafted.weights.streamed_per_pass <= most_streamed;
+            if (*fits) e->plan = drafted;
+        }
     m->options.context = context;
+    m->options.batch = batch;
     e->plan.floor = plain->floor;
     e->plan.max_context = plain->max_context;
     return ok;
@@ -293,10 +300,23 @@ static bool bind_again(Engine *e, const ModelOptions *resolved, bool mtp, Err *e
     return e->has_model && settle_lossy(&e->model, err);
 }
 
-enum { MTP_SHARE = 4, LOOKUP_SHARE = 64 }; /* what heads and lookups may cost every pass: heads rarely find nothing */
+/* Rough figures of a small machine, for predictions only: bytes per second of memory and flash. */
+static const double MEMORY_RATE = 10e9, FLASH_RATE = 1e9;
 
-/* Drafts pay where one reading of the dense weights serves several tokens; that costs rows of logits, copies of
- * recurrent memory and the MTP head, if the file has one. */
+static double predict_pass(const Engine *e) {
+    const Hparams *hp = &e->model.hp;
+    const ModelPlan *p = &e->plan;
+    double used = hp->n_expert > 0 ? (double)hp->n_expert_used / hp->n_expert : 0;
+    double routed = (double)p->need.experts * used;
+    double moved = (double)p->need.dense + (double)p->need.vectors + routed;
+    double read = (double)p->weights.streamed_per_pass + routed * (1 - p->weights.hit_rate);
+    return moved / MEMORY_RATE > read / FLASH_RATE ? moved / MEMORY_RATE : read / FLASH_RATE;
+}
+
+/* A head that costs a good part of a pass for each guess is none to try. */
+static const double DEAREST_GUESS = 0.25;
+
+/* Drafts pay where one reading of the dense weights serves several tokens. */
 static bool plan_automatic_drafts(Engine *e, const ModelOptions *resolved, Err *err) {
     const ModelPlan plain = e->plan;
     uint64_t streamed = plain.weights.streamed_per_pass;
@@ -307,10 +327,12 @@ static bool plan_automatic_drafts(Engine *e, const ModelOptions *resolved, Err *
     bool fits = false;
     if (th_mtp_there(&e->model.hp, &e->gguf)) {
         Err why = {0}; /* a head that cannot be run is no reason to refuse the model */
-        if (bind_again(e, resolved, true, &why) && !try_drafts(e, &plain, MTP_SHARE, &fits, err)) return false;
+        if (bind_again(e, resolved, true, &why) && !try_drafts(e, &plain, &fits, err)) return false;
+        if (fits) e->draft_guess = (double)th_mtp_guess_bytes(&e->model) / MEMORY_RATE / predict_pass(e);
+        if (e->draft_guess > DEAREST_GUESS) fits = false;
         if (!fits && !bind_again(e, resolved, false, err)) return false;
     }
-    if (!fits && !try_drafts(e, &plain, LOOKUP_SHARE, &fits, err)) return false;
+    if (!fits && !try_drafts(e, &plain, &fits, err)) return false;
     if (fits) return true;
     set_drafts(e, THIMBLE_DRAFT_OFF, 0);
     return th_model_plan(&e->model, extra_bytes(e), &e->plan, err); /* the weights keep the last decision */
@@ -431,17 +453,9 @@ void th_engine_close(Engine *e) {
     *e = (Engine){0};
 }
 
-/* Rough figures of a small machine, for the prediction only: bytes per second of memory and flash. */
-static const double MEMORY_RATE = 10e9, FLASH_RATE = 1e9;
-
 static void predict(const Engine *e, ThimblePlan *out) {
-    const Hparams *hp = &e->model.hp;
     const ModelPlan *p = &e->plan;
-    double used = hp->n_expert > 0 ? (double)hp->n_expert_used / hp->n_expert : 0;
-    double routed = (double)p->need.experts * used;
-    double moved = (double)p->need.dense + (double)p->need.vectors + routed;
-    double read = (double)p->weights.streamed_per_pass + routed * (1 - p->weights.hit_rate);
-    double seconds = moved / MEMORY_RATE > read / FLASH_RATE ? moved / MEMORY_RATE : read / FLASH_RATE;
+    double seconds = predict_pass(e);
     out->decode_tps = seconds > 0 ? 1 / seconds : 0;
     out->prefill_tps = out->decode_tps * th_min_int(p->batch, 8);
     out->hit_rate = p->weights.hit_rate;

@@ -23,6 +23,7 @@ typedef struct Engine {
     int open_sessions;
     int draft_asked, draft; /* THIMBLE_DRAFT_*: by the options, and what the plan holds (OFF where it does not pay) */
     double draft_slope;     /* predicted cost of a further row of a pass, in plain passes */
+    double draft_guess;     /* likewise of one guess of the MTP head */
     float *logits; /* [logit_rows][n_vocab], shared by scoring sessions */
     int logit_rows;
     bool has_identity; /* identity and rules: of snapshot.c */

@@ -31,7 +31,7 @@ bool th_session_open(Session *s, Engine *e, const ThimbleSessionOptions *o, Err 
     if (!reserve_place(e, err)) return false;
     s->engine = e;
     if (o) s->progress = o->progress;
-    th_pace_init(&s->pace, e->draft_slope);
+    th_pace_init(&s->pace, e->draft_slope, e->draft_guess);
     size_t vocab = (size_t)e->model.hp.n_vocab, context = (size_t)e->model.context;
     if (!th_state_open(&s->state, &e->model, err) || !th_checkpoints_open(&s->checkpoints, &e->model, err)) goto fail;
     s->tokens = th_mem_alloc(&e->budget, MEM_SCRATCH, context * sizeof *s->tokens, 64, err);
@@ -150,7 +150,7 @@ static bool run_pass(Session *s, const int32_t *tokens, int T, const Want *want,
         memmove(s->tokens + s->length, tokens, (size_t)T * sizeof *tokens); /* may be the timeline's own */
         s->length += T;
     }
-    ok = ok && th_session_follow(s, rows, hidden, T, err);
+    ok = ok && th_session_follow(s, rows, hidden, T, T > 1 && want->last && e->draft_asked == THIMBLE_DRAFT_AUTO, err);
     if (ok && want->fn) {
         ok = score_rows(s, hidden, T, want, err);
     } else if (ok && want->last) {
@@ -195,6 +195,7 @@ static bool append(Session *s, const int32_t *tokens, size_t n, bool is_decode, 
         ok = run_pass(s, tokens + done, T, &want, err);
         if (!ok) break;
         measured_now(s, &begin, T, is_decode);
+        if (done + (size_t)T == n) th_pace_prompt(&s->pace, T, th_sys_seconds() - begin.at);
         th_session_take_checkpoint(s);
         done += (size_t)T;
         if (!is_decode && !report_progress(s, done, n, done < n ? err : NULL) && done < n) ok = false;
@@ -320,7 +321,7 @@ static bool batch_pass(Session *const *s, const int32_t *tokens, int n, Err *err
     for (int i = 0; ok && i < n; i++) s[i]->tokens[s[i]->length++] = tokens[i];
     for (int i = 0; ok && i < n; i++) th_session_take_checkpoint(s[i]);
     for (int i = 0; ok && i < n; i++) {
-        ok = th_session_follow(s[i], m->rows + i, hidden + (size_t)i * (size_t)m->hp.n_embd, 1, err) &&
+        ok = th_session_follow(s[i], m->rows + i, hidden + (size_t)i * (size_t)m->hp.n_embd, 1, false, err) &&
              th_model_logits(m, hidden, &i, 1, s[i]->logits, err);
         s[i]->has_logits = ok;
         if (ok) th_session_mask_padding(s[0]->engine, s[i]->logits);

@@ -29,6 +29,7 @@ typedef struct Session {
     bool has_pending;
     float *hidden;      /* with an MTP head, [2][E]: the trunk's behind position hidden_at - 1, and a guess's */
     int hidden_at;
+    int foresight_at; /* what the head foresees for this position is in its hidden state at hidden + E; 0: nothing */
     Pace pace;              /* of drafts */
     const DraftScript *script; /* tests only; NULL */
     double decode_stall_s; /* of the time spent decoding, what was spent waiting for reads */
@@ -66,8 +67,9 @@ void th_session_take_checkpoint(Session *s); /* if the timeline ends at a place 
 bool th_session_mend(Session *s, Err *err);
 static inline uint64_t th_session_hidden_bytes(const Model *m) { return 2 * (uint64_t)m->hp.n_embd * sizeof(float); }
 /* The MTP head's cache follows the trunk: n rows of a pass of this session, rows and hidden being the first one's. The
- * last hidden state is kept for the next guess. */
-bool th_session_follow(Session *s, const PassRow *rows, const float *hidden, int n, Err *err);
+ * last hidden state is kept for the next guess. watch: what the head foresees is kept for the token behind the last row
+ * (foresight_at), and compared with the last few of the rows' tokens themselves. */
+bool th_session_follow(Session *s, const PassRow *rows, const float *hidden, int n, bool watch, Err *err);
 /* What passes cost: taken before and after; added adds the difference for n tokens to the session's figures. */
 typedef struct Measure {
     double at, stall_s;

@@ -376,7 +376,7 @@ static bool fill(Session *s, Source *in, const SnapshotHeader *h, const Snapshot
 static void make_empty(Session *s) {
     th_state_rewind(&s->state, 0);
     th_checkpoints_cut(&s->checkpoints, 0);
-    s->length = 0;
+    s->length = s->hidden_at = s->foresight_at = 0; /* a draft head waits for the trunk's next pass */
     s->has_logits = s->has_pending = false;
 }
 

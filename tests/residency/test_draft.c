@@ -15,7 +15,7 @@
 #include "base/rng.h"
 #include "common/random_model.h"
 #include "quant/type.h"
-#include "session/session.h"
+#include "session/snapshot.h"
 
 enum { PROMPT = 30, ANSWER = 60, CONTEXT = PROMPT + ANSWER + 2 };
 
@@ -279,6 +279,161 @@ static void the_chain_is_the_oracles(void **state) {
     }
 }
 
+/* ---- snapshots, checkpoints, seeds ------------------------------------------------------------------------------ */
+
+typedef struct Bytes {
+    char *at;
+    size_t n, cap;
+} Bytes;
+
+static bool put_bytes(void *arg, const void *data, size_t n, Err *err) {
+    Bytes *b = arg;
+    (void)err;
+    assert_true(n <= b->cap - b->n);
+    memcpy(b->at + b->n, data, n);
+    b->n += n;
+    return true;
+}
+
+static bool get_bytes(void *arg, uint64_t offset, void *data, size_t n, Err *err) {
+    const Bytes *b = arg;
+    (void)err;
+    assert_true(offset <= b->n && n <= b->n - offset);
+    memcpy(data, b->at + offset, n);
+    return true;
+}
+
+/* The rest of the truth from where the session stands, with the head's or looked up guesses. */
+static void go_on(Session *s, const Answer *truth, const char *name) {
+    Err err = {0};
+    ThimbleSampler greedy = {.struct_size = sizeof greedy, .top_p = 1, .repeat_penalty = 1};
+    int32_t tok[16];
+    for (int at = s->length; at < PROMPT + ANSWER;) {
+        size_t n, room = (size_t)th_min_int(PROMPT + ANSWER - at, 16);
+        if (!th_session_next(s, &greedy, tok, room, &n, &err)) fail_msg("%s: %s", name, err.message);
+        for (size_t i = 0; i < n; i++, at++)
+            if (tok[i] != truth->token[at])
+                fail_msg("%s: token %d is %d instead of %d", name, at, tok[i], truth->token[at]);
+    }
+    assert_memory_equal(s->logits, truth->logits, truth->n_vocab * sizeof *truth->logits);
+}
+
+static Answer greedy_truth(Session *s) {
+    Answer truth = new_answer(s, 0);
+    truth.sampler.repeat_penalty = 1;
+    answer_plainly(&truth, s);
+    return truth;
+}
+
+/* A head's cache is no part of a snapshot: what it was saved with and what it is loaded into may guess or not. */
+static void snapshots_carry_no_head(void **state) {
+    (void)state;
+    static const int drafts[] = {THIMBLE_DRAFT_OFF, THIMBLE_DRAFT_MTP, THIMBLE_DRAFT_LOOKUP};
+    for (size_t i = 0; i < TH_COUNT(mtp_models); i++) {
+        path = mtp_models[i];
+        if (access(path, R_OK) != 0) {
+            print_message("# %s is not there\n", path);
+            continue;
+        }
+        Engine plain_engine;
+        Session plain;
+        open_with(&plain_engine, &plain, &homes[0], THIMBLE_DRAFT_OFF);
+        Answer truth = greedy_truth(&plain);
+        for (int from = 0; from < 3; from++)
+            for (int to = 0; to < 3; to++) {
+                Engine a, b;
+                Session saved, loaded;
+                Err err = {0};
+                uint64_t bytes;
+                open_with(&a, &saved, &homes[0], drafts[from]);
+                open_with(&b, &loaded, &homes[2], drafts[to]);
+                assert_true(th_session_sync(&saved, truth.token, PROMPT + 7, &err));
+                assert_true(th_session_sync(&loaded, truth.token + 1, PROMPT + 7, &err)); /* another talk before */
+                assert_true(th_snapshot_bytes(&saved, &bytes, &err));
+                Bytes stream = {.at = malloc((size_t)bytes), .cap = (size_t)bytes};
+                assert_non_null(stream.at);
+                assert_true(th_snapshot_save(&saved, put_bytes, &stream, &err));
+                if (!th_snapshot_load(&loaded, get_bytes, &stream, bytes, CONTEXT, &err)) fail_msg("%s", err.message);
+                free(stream.at);
+                go_on(&loaded, &truth, "from a snapshot");
+                if (drafts[to] == THIMBLE_DRAFT_MTP) assert_true(loaded.stats.drafted > 0);
+                close_both(&a, &saved);
+                close_both(&b, &loaded);
+            }
+        free(truth.logits);
+        close_both(&plain_engine, &plain);
+    }
+}
+
+static RandomModel hybrid_model(void) {
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen35", m.layers = 4, m.dim = 128, m.heads = 2, m.head_size = 64, m.ff = 256, m.vocab = 96;
+    m.qk_norm = true, m.ssm_state = 32, m.ssm_key_heads = 2, m.ssm_value_heads = 4, m.type = TYPE_Q8_0;
+    return m;
+}
+
+/* Guesses run over checkpoints, and a talk that goes back to one goes on as it did. */
+static void checkpoints_among_drafts(void **state) {
+    (void)state;
+    RandomModel m = hybrid_model();
+    path = scratch;
+    random_model_write(&m, scratch);
+    Engine e;
+    Session s;
+    Err err = {0};
+    open_with(&e, &s, &homes[0], THIMBLE_DRAFT_LOOKUP);
+    assert_true(s.checkpoints.n > 0);
+    s.checkpoints.step = s.checkpoints.first_step = 16; /* so that a short answer meets some */
+    Answer truth = greedy_truth(&s), got = new_answer(&s, 0);
+    got.sampler.repeat_penalty = 1;
+    assert_true(th_session_rewind(&s, 0, &err));
+    uint64_t before = s.stats.draft_accepted;
+    answer_guessing(&got, &s, &truth, 0.7);
+    compare(&truth, &got, "over checkpoints");
+    assert_true(s.stats.draft_accepted > before);
+    int taken = 0;
+    for (int i = 0; i < s.checkpoints.n; i++) taken += s.checkpoints.slot[i].position > PROMPT;
+    assert_true(taken > 0);
+    for (int to = PROMPT + ANSWER - 3; to > PROMPT; to -= 7) {
+        assert_true(th_session_rewind(&s, (size_t)to, &err));
+        go_on(&s, &truth, "back at a checkpoint");
+    }
+    free(truth.logits);
+    free(got.logits);
+    close_both(&e, &s);
+}
+
+/* Draws are those of a run without guesses, number for number, whatever the seed: more than that they are as likely.
+ * That they are likely as they should be is for the sampler's tests to say; that they differ at all is said here. */
+static void draws_are_the_same_for_every_seed(void **state) {
+    (void)state;
+    RandomModel m = hybrid_model();
+    path = scratch;
+    random_model_write(&m, scratch);
+    Engine plain_engine, e;
+    Session plain, s;
+    Err err = {0};
+    open_with(&plain_engine, &plain, &homes[0], THIMBLE_DRAFT_OFF);
+    open_with(&e, &s, &homes[2], THIMBLE_DRAFT_LOOKUP);
+    bool met[96] = {false};
+    int different = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        Answer truth = new_answer(&plain, 1.5f), got = new_answer(&s, 1.5f);
+        truth.sampler.seed = got.sampler.seed = seed;
+        answer_plainly(&truth, &plain);
+        answer_guessing(&got, &s, &truth, 0.6);
+        compare(&truth, &got, "drawn");
+        different += !met[truth.token[PROMPT]];
+        met[truth.token[PROMPT]] = true;
+        assert_true(th_session_rewind(&s, 0, &err) && th_session_rewind(&plain, 0, &err));
+        free(truth.logits);
+        free(got.logits);
+    }
+    assert_true(different > 5);
+    close_both(&plain_engine, &plain);
+    close_both(&e, &s);
+}
+
 /* ---- what next promises ---------------------------------------------------------------------------------------------
  */
 
@@ -343,8 +498,9 @@ static void the_context_ends(void **state) {
     close_both(&e, &s);
 }
 
-/* ---- test_draft --measure MODEL BYTES mtp|lookup CHANCE ROUNDS: speed with guesses of that luck over speed without
- * ------ */
+/* ---- test_draft --measure MODEL BYTES auto|mtp|lookup CHANCE ROUNDS: speed with guesses of that luck over without --
+ *
+ * auto: the head's guesses have that luck, and so has what it says when it is watched; each round is a new session. */
 
 static double seconds_of(Session *s, Answer *a, const Answer *truth, double chance) {
     Err err = {0};
@@ -359,7 +515,7 @@ static double seconds_of(Session *s, Answer *a, const Answer *truth, double chan
 
 static void open_to_measure(Engine *e, Session *s, const char *bytes, int draft) {
     Err err = {0};
-    ThimbleModelOptions o = {.struct_size = sizeof o, .context = CONTEXT, .threads = 2, .draft = draft};
+    ThimbleModelOptions o = {.struct_size = sizeof o, .context = 512, .threads = 2, .draft = draft};
     o.budget = strtoull(bytes, NULL, 10);
     if (!th_engine_open(e, path, &o, &err) || !th_session_open(s, e, NULL, &err)) {
         fprintf(stderr, "%s\n", err.message);
@@ -372,13 +528,16 @@ static int measure(char **argument) {
     Engine plain_engine, engine;
     Session plain, s;
     double chance = strtod(argument[3], NULL);
-    int draft = strcmp(argument[2], "mtp") ? THIMBLE_DRAFT_LOOKUP : THIMBLE_DRAFT_MTP;
+    int draft = !strcmp(argument[2], "auto")  ? THIMBLE_DRAFT_AUTO
+                : !strcmp(argument[2], "mtp") ? THIMBLE_DRAFT_MTP
+                                              : THIMBLE_DRAFT_LOOKUP;
     path = argument[0];
     open_to_measure(&plain_engine, &plain, argument[1], THIMBLE_DRAFT_OFF);
     open_to_measure(&engine, &s, argument[1], draft);
     Answer truth = new_answer(&plain, 0), got = new_answer(&s, 0);
     double without = 0, with = 0;
     for (int round = 0; round < atoi(argument[4]); round++) {
+        if (draft == THIMBLE_DRAFT_AUTO) th_pace_init(&s.pace, engine.draft_slope, engine.draft_guess);
         double a = seconds_of(&plain, &truth, NULL, 0), b = seconds_of(&s, &got, &truth, chance);
         compare(&truth, &got, "measured");
         printf("round %d: %.2f and %.2f tok/s: %.2fx\n", round + 1, (ANSWER - 1) / a, (ANSWER - 1) / b, a / b);
@@ -406,6 +565,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(recurrent),
         cmocka_unit_test(heads),
         cmocka_unit_test(the_chain_is_the_oracles),
+        cmocka_unit_test(snapshots_carry_no_head),
+        cmocka_unit_test(checkpoints_among_drafts),
+        cmocka_unit_test(draws_are_the_same_for_every_seed),
         cmocka_unit_test(other_calls_forget_the_pending_token),
         cmocka_unit_test(the_context_ends),
     };

@@ -116,6 +116,9 @@ static void put_draft(Json *j, const ThimbleStats *t) {
     jout_put_size(j, "accepted", t->draft_accepted);
     jout_put_real(j, "accepted_per_pass", ratio((double)t->draft_accepted, (double)t->draft_passes));
     jout_put_real(j, "gain", t->draft_gain);
+    jout_put_size(j, "wasted_rows", t->drafted - t->draft_accepted);
+    jout_put_size(j, "watched", t->draft_watched);
+    jout_put_real(j, "head_share", ratio((double)t->draft_bytes_moved, (double)t->decode_bytes_moved));
     jout_close(j);
 }
 
