@@ -76,6 +76,8 @@ done
 yes x | tr '\n' ' ' | head -c 1000000 >"$tmp/long"
 try 4 score $m -f "$tmp/long" --ram $((floor + 4990000)) -c 512
 ok "what a shorter text takes is said to be missing" said "($((floor + 4990000)) bytes) is below the floor of .* ($((floor + 5000000)) bytes)"
+try 4 tokenize $m -f "$tmp/long" --ram 9M
+ok "what the text takes is told apart" said "--ram [0-9]*M, and 4.77 MiB on top for the text and its tokens"
 { printf 'one\n'; cat "$tmp/long"; printf '\ntwo\n'; } | "$THIMBLE" chat $m --temp 0 -n 3 --ram 10M >"$out" 2>"$err"
 ok "a line of chat that is too long is left out" is_out "$(printf 'ABC\nABC')"
 ok "which is said" said "is too long and left out"

@@ -10,7 +10,13 @@
 
 int load_failed(Cli *cli, const ThimbleError *e) {
     if (e->code == THIMBLE_E_CANCELLED && signals_stop()) return signals_exit_code();
-    term_error(&cli->term, "%s", e->message[0] ? e->message : thimble_strerror(e->code));
+    const char *sentence = e->message[0] ? e->message : thimble_strerror(e->code);
+    char size[32];
+    if (e->code == THIMBLE_E_BUDGET && cli->charged)
+        term_error(&cli->term, "%s, and %s on top for the text and its tokens", sentence,
+                   text_size(cli->charged, size));
+    else
+        term_error(&cli->term, "%s", sentence);
     switch (e->code) {
     case THIMBLE_E_ARG:
         return EXIT_USAGE;
