@@ -38,6 +38,14 @@ if command -v python3 >/dev/null; then
         steps "$tmp/swapped.gguf" --home $home >"$tmp/got"
         ok "B76 and every home reads the exchanged ones ($home)" cmp -s "$tmp/want2" "$tmp/got"
     done
+    sum=$("$THIMBLE" bench $moe -p 8 -n 0 -r 1 -o jsonl -q 2>"$err" | sed -n 's/.*"logits_checksum":"\([0-9a-f]*\)".*/\1/p')
+    try 0 bench "$tmp/again.gguf" -p 8 -n 0 -r 1 --check "$sum"
+    try 1 bench "$tmp/swapped.gguf" -p 8 -n 0 -r 1 --check "$sum"
+    ok "B76 bench --check sees exchanged experts" said "not $sum: the result is not what it was"
+    size=$(stat -c %s "$tmp/again.gguf")
+    cp "$tmp/again.gguf" "$tmp/zeroed.gguf"
+    dd if=/dev/zero of="$tmp/zeroed.gguf" bs=1024 seek=$((size / 1024 - 24)) count=16 conv=notrunc 2>/dev/null
+    try 1 bench "$tmp/zeroed.gguf" -p 8 -n 0 -r 1 --check "$sum"
 else skip "B10, B12, B76" "no python3"; fi
 
 try 0 info $moe
