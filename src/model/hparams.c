@@ -394,10 +394,8 @@ bool th_hparams_experts(Hparams *hp, const Gguf *g, bool width_is_divided, Err *
 }
 
 bool th_hparams_shared(Hparams *hp, const Gguf *g, int64_t width, Err *err) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%d.ffn_gate_shexp.weight", hp->n_dense_lead);
-    const GgufTensor *t = th_gguf_tensor(g, name);
-    if (t) width = t->dim[1] > MAX_WIDTH ? MAX_WIDTH + 1 : (int64_t)t->dim[1];
+    uint64_t up = first_expert_dim(hp, g, "ffn_up_shexp", 1), down = first_expert_dim(hp, g, "ffn_down_shexp", 0);
+    if (up > 0 && up == down) width = up > MAX_WIDTH ? MAX_WIDTH + 1 : (int64_t)up;
     if (width > MAX_WIDTH) return th_fail(err, THIMBLE_E_FORMAT, "%d shared experts are too wide", hp->n_shared);
     hp->ff_shared = (int)width;
     return true;

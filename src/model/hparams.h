@@ -77,7 +77,7 @@ bool th_hparams_scales(Hparams *hp, const Gguf *g, Err *err);
 /* Latent attention: attention.kv_lora_rank, key_length_mla and value_length_mla (key_length, value_length in old
  * files). */
 bool th_hparams_latent(Hparams *hp, const Gguf *g, Err *err);
-/* Width of the shared experts together: that of the first tensor, or else `width`. */
+/* Width of the shared experts together: that of the first tensors if these agree, or else `width`. */
 bool th_hparams_shared(Hparams *hp, const Gguf *g, int64_t width, Err *err);
 /* E_FORMAT unless there are experts and their numbers fit together. Their width is that of the first tensors of
  * experts; if these do not agree, that of the key, else F / K or F. */

@@ -315,10 +315,10 @@ def gemma3_heads(path):
 
 
 def granitemoe(path):
-    """A bias of the output, and keys that mean nothing in this architecture: a scale of the router's weights, softcaps, YaRN's logarithm, and a width
-    of the experts that is not that of their tensors."""
+    """A bias of the output, and keys that mean nothing in this architecture: a scale of the router's weights, softcaps,
+    YaRN's logarithm. The width of the experts is not that of their tensors, that of the shared one is missing."""
     w = Writer('granitemoe', 12, block_count=2, feed_forward_length=16, expert_count=6, expert_used_count=2,
-               expert_feed_forward_length=24, expert_weights_scale=2.5, expert_shared_feed_forward_length=24,
+               expert_feed_forward_length=24, expert_weights_scale=2.5,
                final_logit_softcapping=2.0, attn_logit_softcapping=1.0, logit_scale=0.5, residual_scale=0.4,
                **{'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4.0, 'rope.scaling.yarn_log_multiplier': 0.5,
                   'rope.scaling.original_context_length': 64})

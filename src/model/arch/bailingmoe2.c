@@ -6,10 +6,7 @@ static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     if (hp->gating == 0) hp->gating = 2;
     if (!th_hparams_experts(hp, g, true, err)) return false;
     if (hp->ff_shared == 0) hp->ff_shared = hp->ff_expert;
-    int64_t width = (int64_t)hp->ff_shared * hp->n_shared;
-    if (width > 1 << 24) return th_fail(err, THIMBLE_E_FORMAT, "%d shared experts are too many", hp->n_shared);
-    hp->ff_shared = (int)width;
-    return true;
+    return th_hparams_shared(hp, g, (int64_t)hp->ff_shared * hp->n_shared, err);
 }
 
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {

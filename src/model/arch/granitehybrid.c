@@ -9,7 +9,8 @@ static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->gating = 1;
     hp->expert_scale = 0;
     hp->expert_norm = true;
-    return hp->n_expert == 0 || th_hparams_experts(hp, g, false, err);
+    if (hp->n_expert == 0) return true;
+    return th_hparams_experts(hp, g, false, err) && th_hparams_shared(hp, g, hp->ff_shared, err);
 }
 
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {

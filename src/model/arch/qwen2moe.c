@@ -5,8 +5,9 @@ static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->expert_norm = false;
     hp->gating = 1;
     hp->expert_scale = 0;
-    if (hp->ff_shared == 0) hp->ff_shared = hp->layer[0].ff;
-    return th_hparams_experts(hp, g, true, err);
+    int shared = hp->ff_shared ? hp->ff_shared : hp->layer[0].ff;
+    return th_hparams_experts(hp, g, true, err) &&
+           th_hparams_shared(hp, g, shared, err);
 }
 
 static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
