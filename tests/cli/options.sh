@@ -89,6 +89,12 @@ printf '[section]\npredict = 1\n' >"$ini"
 try 2 plan $m
 printf 'this is no line\n' >"$ini"
 try 2 plan $m
+{ printf 'temp = 0\nsystem = %0500d' 0; printf ' # \n'; } >"$ini"
+try 2 plan $m
+ok "a line that is too long is named, not cut" said "thimble.ini: line 2 is too long"
+printf 'temp = 0\r\npredict = 2' >"$ini"
+try 0 run $m --raw -q x
+ok "lines may end as elsewhere, or not at all" is_out xx
 : >"$ini"
 try_with "THIMBLE_TEMP=warm" 2 run $m x
 ok "a bad variable is named" said "THIMBLE_TEMP"

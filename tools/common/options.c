@@ -269,6 +269,22 @@ static int on_ini_line(void *arg, const char *section, const char *name, const c
     return 1;
 }
 
+/* inih takes lines of a fixed length and would read the rest of a longer one as a line of its own. */
+typedef struct IniLines {
+    FILE *f;
+    int line, too_long; /* too_long: number of the line, 0 for none */
+} IniLines;
+
+static char *next_ini_line(char *buf, int size, void *stream) {
+    IniLines *in = stream;
+    if (in->too_long || !fgets(buf, size, in->f)) return NULL;
+    size_t n = strlen(buf);
+    in->line++;
+    if (n + 1 < (size_t)size || buf[n - 1] == '\n' || feof(in->f)) return buf;
+    in->too_long = in->line;
+    return NULL;
+}
+
 static bool read_file(Reader *r) {
     char path[4096];
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -282,8 +298,10 @@ static bool read_file(Reader *r) {
         return refuse(r, "%s: %s", path, strerror(errno));
     }
     r->path = path;
-    int line = ini_parse_file(f, on_ini_line, r);
+    IniLines in = {.f = f};
+    int line = ini_parse_stream(next_ini_line, &in, on_ini_line, r);
     fclose(f);
+    if (in.too_long) refuse(r, "%s: line %d is too long", path, in.too_long);
     if (line > 0) refuse(r, "%s: line %d is not 'key = value'", path, line);
     return !r->failed;
 }
