@@ -80,6 +80,9 @@ ok "the command line beats both" is_out x
 printf 'cache_type = f32\ncache-type = q9\n' >"$ini"
 try 2 plan $m
 ok "a bad value in the file is named" said "thimble.ini: cache-type"
+printf 'help = 1\n' >"$ini"
+try 2 run $m x
+ok "help is no setting" said "thimble.ini: help: no such option"
 printf 'no-such-key = 1\n' >"$ini"
 try 2 plan $m
 ok "an unknown key is an error" said "no-such-key"

@@ -247,6 +247,9 @@ static const Option *find_row(const char *key) {
     return NULL;
 }
 
+/* --help asks for something once; as a setting it would be the end of every command. */
+static bool is_question(const Option *d) { return d->type == OPT_FLAG && !strcmp(d->name, "help"); }
+
 static char *keep(Options *o, const char *text) {
     char **owned = realloc(o->owned, (size_t)(o->n_owned + 1) * sizeof *owned);
     if (!owned) return NULL;
@@ -262,7 +265,7 @@ static int on_ini_line(void *arg, const char *section, const char *name, const c
     snprintf(where, sizeof where, "%.200s: %.64s", r->path, name);
     if (section[0]) return refuse(r, "%s: the file has no sections, '[%.64s]' is unknown", r->path, section), 1;
     const Option *d = find_row(name);
-    if (!d) return refuse(r, "%s: no such option", where), 1;
+    if (!d || is_question(d)) return refuse(r, "%s: no such option", where), 1;
     const char *copy = keep(r->o, value ? value : "");
     if (!copy) return refuse(r, "%s: out of memory", where), 1;
     take(r, d, copy, FROM_FILE, where);
@@ -316,7 +319,7 @@ static void variable_name(const Option *d, char *out, size_t size) {
 static bool read_environment(Reader *r) {
     for (int i = 0; i < n_options; i++) {
         char name[64];
-        if (option_table[i].type == OPT_FLAG && !strcmp(option_table[i].name, "help")) continue;
+        if (is_question(&option_table[i])) continue;
         variable_name(&option_table[i], name, sizeof name);
         const char *value = getenv(name);
         if (value && !take(r, &option_table[i], value, FROM_ENVIRONMENT, name)) return false;
