@@ -131,7 +131,7 @@ fuzz-run: $(FUZZ_NAMES:%=$(BUILD)/fuzz_%)
 	    echo "fuzz $$name: $$(sed -n 's/stat::number_of_executed_units: *//p' $$log) inputs in $(FUZZ_SECONDS) s, nothing found"; \
 	done
 fuzz:
-	@$(MAKE) BUILD=build/fuzz CC="$(filter ccache,$(CC)) clang" CFLAGS="-O1 -g" \
+	@$(MAKE) BUILD=build/fuzz CC="$(filter ccache,$(CC)) clang" CFLAGS="-O1 -g1" \
 	    SAN="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" fuzz-run
 
 tests: $(TEST_BIN) $(REPLAY_BIN) $(if $(VECTORS_OBJ),$(BUILD)/tests/vectors)
@@ -215,7 +215,7 @@ check-programs: $(PROGRAMS) $(if $(SHELLS),$(BUILD)/thimble)
 	@BUILD=$(BUILD) THIMBLE=$(BUILD)/thimble sh scripts/run_tests.sh $(PROGRAMS) $(SHELLS)
 asan:
 	@UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-asan SHELLS="$(wildcard tests/cli/*.sh)" \
-	  SAN="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -w" CFLAGS="-O1 -g"
+	  SAN="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -w" CFLAGS="-O1 -g1"
 tsan:
 	@TSAN_OPTIONS=halt_on_error=1 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-tsan \
-	  SAN="-fsanitize=thread -w" CFLAGS="-O1 -g" ONLY="test_pool test_aio test_weights residency"
+	  SAN="-fsanitize=thread -w" CFLAGS="-O1 -g1" ONLY="test_pool test_aio test_weights residency"

@@ -4,7 +4,16 @@
 #define THIMBLE_UNROLL_H
 
 #define TH_INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
+#ifdef __has_feature /* clang */
+#define TH_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TH_SANITIZED 1
+#else
+#define TH_SANITIZED 0
+#endif
+#if TH_SANITIZED /* every access carries a check: unrolled, one of these files takes minutes to compile */
+#define TH_UNROLL
+#elif defined(__clang__)
 #define TH_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define TH_UNROLL _Pragma("GCC unroll 32")
