@@ -177,9 +177,10 @@ arm64: arm64-build $(BUILD)/thimble
 	@{ $(MAKE) --no-print-directory $(ARM) emulated NATIVE=$(BUILD)/thimble CPU="qemu-aarch64 -cpu cortex-a53"; \
 	   $(MAKE) --no-print-directory $(ARM) emulated NATIVE=$(BUILD)/thimble CPU="qemu-aarch64 -cpu max" EMULATED='$$(EMULATED_KERNELS)'; } | $(AS_ONE)
 
-# Old x86 machines: everything must run without AVX and with AVX2 alone.
+# Old x86 machines: everything must run without AVX and with AVX2 alone. Without FMA a multiply-add is a function of many
+# instructions, each of them emulated: two more programs are left to the other machines.
 x86-old: tests $(BUILD)/thimble
-	@{ $(MAKE) --no-print-directory emulated NATIVE=$(BUILD)/thimble CPU="qemu-x86_64 -cpu Nehalem"; \
+	@{ $(MAKE) --no-print-directory emulated NATIVE=$(BUILD)/thimble CPU="qemu-x86_64 -cpu Nehalem" EMULATED='$$(filter-out %/test_attend %/test_model,$$(EMULATED_ALL))'; \
 	   $(MAKE) --no-print-directory emulated NATIVE=$(BUILD)/thimble CPU="qemu-x86_64 -cpu Haswell" EMULATED='$$(EMULATED_COMMANDS)'; } | $(AS_ONE)
 
 cppcheck:
