@@ -73,6 +73,7 @@ static double slope_of(const Pace *p) {
 /* In plain passes. */
 static double cost_of(const Pace *p, int rows) {
     if (rows <= 1) return 1;
+    rows = th_min_int(rows, DRAFT_ROWS);
     if (p->cost[rows] > 0) return p->cost[rows];
     for (int d = 1; d < DRAFT_ROWS; d++) { /* the nearest measured one says what a row costs */
         const int near[] = {rows + d, rows - d};

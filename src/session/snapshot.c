@@ -92,7 +92,7 @@ uint64_t th_snapshot_token_hash(const int32_t *tokens, size_t n) { return XXH3_6
 /* A few of the session's checkpoints, spread over it, ascending: each takes as much as the memory itself. */
 static uint32_t choose_points(const Session *s, SnapshotPoint *points, const char **memory) {
     const Checkpoints *c = &s->checkpoints;
-    int order[MOST_CHECKPOINTS], n = 0;
+    int order[MOST_CHECKPOINTS] = {0}, n = 0;
     for (int i = 0; i < c->n; i++) {
         int at = c->slot[i].position, k = n;
         if (at == 0 || at >= s->length) continue;
