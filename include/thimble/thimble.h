@@ -71,6 +71,7 @@ typedef struct ThimbleProgress {
 enum { THIMBLE_HOME_AUTO = 0, THIMBLE_HOME_RESIDENT, THIMBLE_HOME_MAPPED, THIMBLE_HOME_STREAM, THIMBLE_HOME_PAGED };
 enum { THIMBLE_LOAD_ALL = 0, THIMBLE_LOAD_VOCAB, THIMBLE_LOAD_NOTHING };
 enum { THIMBLE_CACHE_F16 = 0, THIMBLE_CACHE_F32, THIMBLE_CACHE_Q8_0 };
+enum { THIMBLE_STATE_F32 = 0, THIMBLE_STATE_F16 };
 enum { THIMBLE_EVICT_AUTO = 0, THIMBLE_EVICT_LRU, THIMBLE_EVICT_LFU };
 enum { THIMBLE_AUTO = 0, THIMBLE_ON = 1, THIMBLE_OFF = 2 };
 /* Guessing tokens ahead (thimble_session_next): AUTO guesses where weights stream and as far as it pays, by MTP heads
@@ -99,6 +100,7 @@ typedef struct ThimbleModelOptions {
                       * each); 0: from what the budget leaves above the floor, at most 16; -1: none */
     int draft;     /* THIMBLE_DRAFT_*; what it needs (rows of logits, recurrent memories) is a part of the plan       */
     int draft_max; /* most guesses that one pass proves, up to 15; 0: 8                                               */
+    int state_type; /* THIMBLE_STATE_*: precision of recurrent memory (hybrid models; others ignore it)               */
 } ThimbleModelOptions;
 
 /* Fills the defaults above. */

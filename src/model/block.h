@@ -62,10 +62,10 @@ struct Block {
     /* Bytes of cache a sequence keeps for this layer with `context` tokens and passes of at most `batch`. NULL: 0. */
     uint64_t (*state)(const void *priv, const Layer *l, int context, int batch, int cache_type);
     /* Bytes of recurrent memory: what the past has become, whatever its length; laid out and handed out by
-     * state.h (th_state_runs). NULL: 0. */
-    uint64_t (*recurrent)(const void *priv, const Layer *l);
-    /* Bytes that a pass of T tokens on trial notes for this layer (ScanJournal), and floats of work for each thread.
-     * There whenever recurrent is. */
+     * state.h (th_state_runs). state_type is that of scans. NULL: 0. */
+    uint64_t (*recurrent)(const void *priv, const Layer *l, int state_type);
+    /* Bytes that a pass of T tokens on trial notes for this layer (ScanJournal), and floats of work for each thread
+     * (ScanRun.work), 0 without a scan. There whenever recurrent is. */
     size_t (*notes)(const void *priv, const Layer *l, int T, size_t *work);
     /* Bytes of scratch for a pass. */
     uint64_t (*scratch)(const void *priv, const Layer *l, const PassSize *size);

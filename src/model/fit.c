@@ -39,10 +39,11 @@ static uint64_t scratch_bytes(const Model *m, int context, int T) {
     PassSize size = {.context = context, .T = T, .threads = m->threads, .cache_type = m->options.cache_type,
                      .experts = m->options.experts};
     uint64_t rows = th_scratch_size((size_t)T * sizeof(PassRow)), bytes = pass_bytes(m, &size, 0);
+    uint64_t work = th_scratch_f32_size(th_model_scan_work_floats(m) * (size_t)m->threads);
+    if (m->options.state_type != THIMBLE_STATE_F32) bytes += work;
     if (m->options.draft_rows > 1) {
         size.T = m->options.draft_rows;
-        size_t work, journal = th_model_journal_bytes(m, size.T, &work);
-        uint64_t trial = th_scratch_size(journal) + th_scratch_f32_size(work * (size_t)m->threads);
+        uint64_t trial = th_scratch_size(th_model_journal_bytes(m, size.T)) + work;
         bytes = th_max_size(bytes, trial + pass_bytes(m, &size, size.T));
     }
     return th_vm_rounded(rows + bytes, false);

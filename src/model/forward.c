@@ -82,11 +82,8 @@ static bool forward(Model *m, const PassRow *rows, int T, float **hidden, Err *e
     return ok;
 }
 
-bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
-    return check_rows(m, rows, T, err) && forward(m, rows, T, hidden, err);
-}
-
-size_t th_model_journal_bytes(const Model *m, int T, size_t *work_floats) {
+/* Of all layers together, and the largest work of one. */
+static size_t measure_notes(const Model *m, int T, size_t *work_floats) {
     size_t bytes = 0;
     *work_floats = 0;
     for (int il = 0; il < m->hp.n_layer; il++) {
@@ -98,6 +95,30 @@ size_t th_model_journal_bytes(const Model *m, int T, size_t *work_floats) {
     return bytes;
 }
 
+size_t th_model_journal_bytes(const Model *m, int T) {
+    size_t work;
+    return measure_notes(m, T, &work);
+}
+
+size_t th_model_scan_work_floats(const Model *m) {
+    size_t work;
+    measure_notes(m, 1, &work);
+    return work;
+}
+
+static void take_scan_work(Model *m, Pass *p) {
+    m->scan_work_floats = th_model_scan_work_floats(m);
+    m->scan_work = th_scratch_f32(p, m->scan_work_floats * (size_t)m->threads);
+}
+
+bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
+    if (!check_rows(m, rows, T, err)) return false;
+    Pass p = th_model_pass(m, rows, T, err);
+    m->scan_work = NULL;
+    if (m->options.state_type != THIMBLE_STATE_F32) take_scan_work(m, &p);
+    return forward(m, rows, T, hidden, err);
+}
+
 bool th_model_try(Model *m, const PassRow *rows, int T, float **hidden, Err *err) {
     if (!check_rows(m, rows, T, err)) return false;
     for (int t = 1; t < T; t++)
@@ -107,9 +128,9 @@ bool th_model_try(Model *m, const PassRow *rows, int T, float **hidden, Err *err
         Pass p = th_model_pass(m, rows, T, err);
         ScanJournal *j = &m->journal;
         *j = (ScanJournal){0};
-        j->bytes = th_model_journal_bytes(m, T, &j->work_floats);
+        j->bytes = th_model_journal_bytes(m, T);
         j->memory = th_scratch_take(&p, j->bytes);
-        j->work = th_scratch_f32(&p, j->work_floats * (size_t)m->threads);
+        take_scan_work(m, &p);
         s->journal = j;
     }
     return forward(m, rows, T, hidden, err);

@@ -90,6 +90,7 @@ bool th_model_bind(Model *m, Gguf *g, Budget *b, const ModelOptions *o, Err *err
     if (!bind_embedding(m, &binder) || !bind_rope(m, &binder) || !bind_layers(m, &binder, err) ||
         !bind_head(m, &binder) || (m->n_layers > m->hp.n_layer && !th_mtp_bind(m, &binder)))
         goto fail;
+    if (th_model_scan_work_floats(m) == 0) m->options.state_type = THIMBLE_STATE_F32;
     return true;
 fail:
     th_model_close(m);

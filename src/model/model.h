@@ -14,6 +14,7 @@ typedef struct ModelOptions { /* resolved: no zeros that mean "auto" except wher
     uint64_t budget;
     bool budget_explicit;
     int threads, context /* 0: auto */, sessions, batch /* 0: auto; otherwise an upper bound */, cache_type, experts;
+    int state_type; /* after bind f32 if no layer has a scan: then it changes nothing, and nothing is bound to it */
     bool mtp; /* bind the MTP head if the file has one */
     int checkpoints; /* of recurrent memory per session; CHECKPOINTS_AUTO: what the budget leaves for them */
     int draft_rows; /* most rows of a pass on trial, whose logits are all wanted at once (drafts); 0 or 1: none */
@@ -48,6 +49,8 @@ struct Model {
     uint64_t reserve;        /* entered in the budget by load */
     PassRow *rows;           /* [batch] */
     ScanJournal journal;     /* of the pass on trial, in its scratch */
+    float *scan_work;        /* [threads][scan_work_floats] of the pass, in its scratch; NULL where none is needed */
+    size_t scan_work_floats;
     RouteStats route_stats;
     uint64_t moved;          /* weight bytes used by all passes so far */
     double memory_rate;      /* bytes per second, measured once the weights are loaded */
@@ -82,8 +85,10 @@ bool th_model_forward(Model *m, const PassRow *rows, int T, float **hidden, Err 
  * memory stays as it was until th_state_settle, which must come before th_model_finish, also if the pass failed (its
  * length then being what it was). Caches are cut with th_state_rewind, as ever. */
 bool th_model_try(Model *m, const PassRow *rows, int T, float **hidden, Err *err);
-/* Of a journal for T rows, and the floats of work for each thread. */
-size_t th_model_journal_bytes(const Model *m, int T, size_t *work_floats);
+/* Of a journal for T rows. */
+size_t th_model_journal_bytes(const Model *m, int T);
+/* Floats of work for each thread in passes on trial, with another state type than f32 in all passes; 0: no scans. */
+size_t th_model_scan_work_floats(const Model *m);
 /* logits [n][V] for rows pick[0..n) of the hidden states of the last forward; n <= th_model_logit_rows. */
 bool th_model_logits(Model *m, const float *hidden, const int *pick, int n, float *logits, Err *err);
 /* The same for the pass's first n rows (n <= options.draft_rows), in its scratch: valid until th_model_finish. */

@@ -16,7 +16,7 @@ static uint64_t cache_bytes(const Model *m, int il, int context, int batch) {
 static uint64_t recurrent_bytes(const Model *m, int il) {
     const Layer *l = &m->layers[il];
     const Block *mix = l->spec.mix;
-    return mix->recurrent ? th_align_up(mix->recurrent(l->mix, l), 64) : 0;
+    return mix->recurrent ? th_align_up(mix->recurrent(l->mix, l, m->options.state_type), 64) : 0;
 }
 
 /* The parts of the region; each saturates instead of wrapping. */
@@ -46,6 +46,7 @@ bool th_state_open(SeqState *s, const Model *m, Err *err) {
     Layout layout = lay_out(m, m->context, m->batch);
     *s = (SeqState){.model = m,
                     .cache_type = m->options.cache_type,
+                    .state_type = m->options.state_type,
                     .context = m->context,
                     .batch = m->batch,
                     .bytes = layout.all,
@@ -122,6 +123,9 @@ ScanRun *th_state_runs(Pass *p, int layer, int *n) {
         *run = (ScanRun){.row = row,
                          .position = p->rows[row].position,
                          .memory = s->slot + s->slot_at[layer],
+                         .state_type = s->state_type,
+                         .work = s->model->scan_work,
+                         .work_floats = s->model->scan_work_floats,
                          .journal = s->journal};
         while (row < p->T && p->rows[row].seq == s) row++;
         run->n = row - run->row;

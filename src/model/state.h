@@ -19,6 +19,7 @@ typedef struct Model Model;
 struct SeqState {
     const Model *model;
     int cache_type;     /* THIMBLE_CACHE_* */
+    int state_type;     /* THIMBLE_STATE_* of the recurrent memory; f32 without one */
     int context, batch; /* what the layout was made for */
     int length;         /* positions evaluated */
     int high;           /* highest position + 1 written since the last reset: how far rings have been overwritten */

@@ -13,8 +13,7 @@
 
 struct ScanNote {
     ScanNote *next;
-    char *memory; /* the layer's */
-    int n, position;
+    ScanRun run;
     bool is_scan;
     ConvSpec conv;
     float *x; /* [n][channels], raw */
@@ -35,7 +34,7 @@ static void *take(ScanJournal *j, size_t bytes) {
 static ScanNote *take_note(const ScanRun *run) {
     ScanJournal *j = run->journal;
     ScanNote *note = take(j, NOTE_BYTES);
-    *note = (ScanNote){.memory = run->memory, .n = run->n, .position = run->position};
+    *note = (ScanNote){.run = *run};
     if (j->last) j->last->next = note;
     else j->first = note;
     j->last = note;
@@ -158,6 +157,7 @@ typedef struct Scan {
     const ScanSpec *s;
     const ScanRun *runs;
     const ScanRows *r;
+    const VecKernel *vec;
     void (*kernel)(const ScanJob *job);
     int blocks;
     bool settling; /* from notes: nobody reads what comes out */
@@ -172,23 +172,68 @@ size_t th_scan_index(const ScanSpec *s, int head, int key, int value) {
     return block_at(s, head, block) + (size_t)key * (size_t)cols + (size_t)(value % SCAN_COLS);
 }
 
-/* In place, or on trial in the thread's copy. */
+/* Four at a time: to an exponent of all ones one more is the bit of the sign. */
+static bool all_finite(const uint16_t *half, int n) {
+    uint64_t four, found = 0;
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        memcpy(&four, half + i, sizeof four);
+        found |= (four & 0x7C007C007C007C00) + 0x0400040004000400;
+    }
+    for (; i < n; i++) found |= (uint64_t)(half[i] & 0x7C00) + 0x0400;
+    return (found & 0x8000800080008000) == 0;
+}
+
+/* Nearest even; what is beyond binary16 stays the largest finite value of it rather than become infinity, which no
+ * later token could decay. NaN stays NaN. */
+static void to_halves(const VecKernel *vec, uint16_t *to, const float *x, int n) {
+    vec->to_f16(to, x, n);
+    if (all_finite(to, n)) return;
+    for (int i = 0; i < n; i++) to[i] = (uint16_t)(to[i] - ((to[i] & 0x7FFF) == 0x7C00));
+}
+
+static void round_to_halves(const VecKernel *vec, float *x, int n) {
+    enum { STRIP = 512 };
+    uint16_t half[STRIP];
+    for (int i = 0; i < n; i += STRIP) {
+        int m = th_min_int(STRIP, n - i);
+        to_halves(vec, half, x + i, m);
+        vec->from_f16(x + i, half, m);
+    }
+}
+
+/* Token by token, the memory rounded between them; after the last one the caller does that by storing it. */
+static void scan_rounded(const Scan *j, ScanJob job) {
+    int T = job.T;
+    job.T = 1;
+    for (int t = 0; t < T; t++) {
+        if (t > 0) round_to_halves(j->vec, job.s, job.keys * job.cols);
+        j->kernel(&job);
+        job.q += job.q_stride, job.k += job.k_stride, job.v += job.v_stride, job.a += job.a_stride;
+        job.beta += job.beta_stride, job.o += job.o_stride;
+    }
+}
+
+/* In place, or in the thread's copy: on trial, and where the memory is not of floats. */
 static void scan_block(const Scan *j, const ScanRun *run, int worker, int head, int block) {
     const ScanSpec *s = j->s;
     const ScanRows *r = j->r;
     int cols = th_min_int(SCAN_COLS, s->values - block * SCAN_COLS);
     int key_head = s->grouped ? head / (s->heads / s->key_heads) : head % s->key_heads;
-    size_t bytes = (size_t)s->keys * (size_t)cols * sizeof(float), t = (size_t)run->row;
+    size_t values = (size_t)s->keys * (size_t)cols, t = (size_t)run->row;
     size_t key = (size_t)key_head * (size_t)s->keys,
            value = (size_t)head * (size_t)s->values + (size_t)block * SCAN_COLS;
     size_t decay = (size_t)head * (s->rule == SCAN_RULE_DELTA_KEYS ? (size_t)s->keys : 1);
-    float *memory = (float *)(void *)(run->memory + s->at) + block_at(s, head, block), *to = memory;
-    float unread[SCAN_COLS];
-    if (run->journal) to = run->journal->work + (size_t)worker * run->journal->work_floats;
+    bool is_f16 = run->state_type == THIMBLE_STATE_F16;
+    void *memory = run->memory + s->at + block_at(s, head, block) * th_scan_value_bytes(run->state_type);
+    float *to = memory, unread[SCAN_COLS];
+    if (run->journal || is_f16) to = run->work + (size_t)worker * run->work_floats;
     if (run->position == 0)
-        memset(to, 0, bytes);
+        memset(to, 0, values * sizeof *to);
+    else if (is_f16)
+        j->vec->from_f16(to, memory, (int)values);
     else if (to != memory)
-        memcpy(to, memory, bytes);
+        memcpy(to, memory, values * sizeof *to);
     ScanJob job = {.s = to,
                    .keys = s->keys,
                    .cols = cols,
@@ -205,7 +250,11 @@ static void scan_block(const Scan *j, const ScanRun *run, int worker, int head, 
                    .a_stride = r->a_stride,
                    .beta_stride = r->beta_stride,
                    .o_stride = r->o_stride};
-    j->kernel(&job);
+    if (is_f16)
+        scan_rounded(j, job);
+    else
+        j->kernel(&job);
+    if (is_f16 && !run->journal) to_halves(j->vec, memory, to, (int)values);
 }
 
 static void scan_blocks(void *arg, int worker, int begin, int end) {
@@ -217,6 +266,7 @@ static void scan_blocks(void *arg, int worker, int begin, int end) {
 
 static void run_scan(Pool *pool, const Kernels *k, Scan *j, int n_runs) {
     ScanRule rule = j->s->rule;
+    j->vec = &k->vec;
     j->blocks = (j->s->values + SCAN_COLS - 1) / SCAN_COLS;
     j->kernel = rule == SCAN_RULE_DELTA ? k->scan.delta : rule == SCAN_RULE_ADD ? k->scan.add : k->scan.delta_keys;
     th_pool_run_grain(pool, scan_blocks, j, n_runs * j->s->heads * j->blocks, 1);
@@ -274,7 +324,8 @@ void th_scan(Pass *p, const ScanSpec *s, const ScanRun *runs, int n_runs, const 
 
 void th_scan_settle(Pool *pool, const Kernels *k, const ScanJournal *journal, int rows) {
     for (const ScanNote *note = journal->first; note && rows > 0; note = note->next) {
-        ScanRun run = {.n = rows, .position = note->position, .memory = note->memory};
+        ScanRun run = note->run;
+        run.row = 0, run.n = rows, run.journal = NULL;
         Scan j = {.s = &note->scan, .runs = &run, .r = &note->in, .settling = true};
         if (note->is_scan) run_scan(pool, k, &j, 1);
         else settle_conv(pool, note, &run);

@@ -7,7 +7,11 @@
  *
  * A pass whose rows may be taken back (drafts) leaves memories as they were: each layer scans in a copy of a block at a
  * time, which is thrown away, and notes what came in. How many rows hold is known after the pass; then the memories
- * move on by just those, from the notes, with the same operations. Notes are kilobytes where a memory is a megabyte. */
+ * move on by just those, from the notes, with the same operations. Notes are kilobytes where a memory is a megabyte.
+ *
+ * The memory of a scan may be kept in binary16. Then it is computed in floats, a block at a time in a copy as well, and
+ * after EVERY token the whole block is what binary16 makes of it: where a pass, a trial or a snapshot ends cannot show,
+ * since nothing is ever remembered in more bits. The rows of convolutions are few and stay f32. */
 #ifndef THIMBLE_SCAN_H
 #define THIMBLE_SCAN_H
 
@@ -19,8 +23,6 @@ typedef struct ScanNote ScanNote;
 typedef struct ScanJournal {
     char *memory;
     size_t bytes, used;
-    float *work; /* [threads][work_floats]: a block's copy for each thread; th_scan_work_floats of the largest layer */
-    size_t work_floats;
     ScanNote *first, *last;
 } ScanJournal;
 
@@ -30,9 +32,15 @@ typedef struct ScanRun {
     int row, n;
     int position; /* of the first row */
     char *memory;
+    int state_type;       /* THIMBLE_STATE_*: of scans; the same in all runs of a pass */
     ScanJournal *journal; /* NULL: the memory moves on; otherwise it stays, and the pass consists of this run alone */
+    /* [threads][work_floats]: a block's copy for each thread, th_scan_work_floats of the largest layer. With a journal
+     * or another type than f32; otherwise unused */
+    float *work;
+    size_t work_floats;
 } ScanRun;
-/* Moves every memory of the pass on by its first `rows` rows (0: nothing to do, it stays). */
+/* Moves every memory of the pass on by its first `rows` rows (0: nothing to do, it stays). The work of its run must
+ * still be there. */
 void th_scan_settle(Pool *pool, const Kernels *k, const ScanJournal *j, int rows);
 
 /* ---- causal depthwise convolution over time ------------------------------------------------------------------------
@@ -58,8 +66,8 @@ void th_conv(Pass *p, const ConvSpec *c, const ScanRun *runs, int n_runs, float 
  */
 
 typedef enum ScanRule { SCAN_RULE_DELTA, SCAN_RULE_DELTA_KEYS, SCAN_RULE_ADD } ScanRule;
-/* Memory: per head its blocks of SCAN_COLS (the last one fewer) value columns, each [keys][columns], f32, at byte `at`.
- */
+/* Memory: per head its blocks of SCAN_COLS (the last one fewer) value columns, each [keys][columns], values of the
+ * run's state_type, at byte `at`. */
 typedef struct ScanSpec {
     ScanRule rule;
     int heads, keys, values;
@@ -67,14 +75,18 @@ typedef struct ScanSpec {
     bool grouped;  /* head j uses key head j / (heads / key_heads); else j % key_heads */
     size_t at;
 } ScanSpec;
-static inline uint64_t th_scan_bytes(const ScanSpec *s) {
-    return th_align_up((uint64_t)s->heads * (uint64_t)s->keys * (uint64_t)s->values * sizeof(float), 64);
+static inline size_t th_scan_value_bytes(int state_type) {
+    return state_type == THIMBLE_STATE_F16 ? sizeof(uint16_t) : sizeof(float);
+}
+static inline uint64_t th_scan_bytes(const ScanSpec *s, int state_type) {
+    return th_align_up((uint64_t)s->heads * (uint64_t)s->keys * (uint64_t)s->values * th_scan_value_bytes(state_type),
+                       64);
 }
 size_t th_scan_note_bytes(const ScanSpec *s, int T);
 static inline size_t th_scan_work_floats(const ScanSpec *s) {
     return (size_t)s->keys * (size_t)th_min_int(SCAN_COLS, s->values);
 }
-/* Where value column e of head j keeps its key i: index into the floats of that memory. */
+/* Where value column e of head j keeps its key i: index into the values of that memory. */
 size_t th_scan_index(const ScanSpec *s, int head, int key, int value);
 
 typedef struct ScanRows {

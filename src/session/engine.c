@@ -38,6 +38,7 @@ static bool check_ranges(const ThimbleModelOptions *o, Err *err) {
            in_range("lookahead", o->lookahead, 0, THIMBLE_OFF, err) &&
            in_range("evict", o->evict, 0, THIMBLE_EVICT_LFU, err) &&
            in_range("cache_type", o->cache_type, 0, THIMBLE_CACHE_Q8_0, err) &&
+           in_range("state_type", o->state_type, 0, THIMBLE_STATE_F16, err) &&
            in_range("checkpoints", o->checkpoints, -1, MOST_CHECKPOINTS, err) &&
            in_range("experts", o->experts, 0, MAX_EXPERTS, err) &&
            in_range("draft", o->draft, 0, THIMBLE_DRAFT_LOOKUP, err) &&
@@ -86,6 +87,7 @@ bool th_engine_resolve(const ThimbleModelOptions *o, ModelOptions *out, Err *err
                           .sessions = o->sessions ? o->sessions : 1,
                           .batch = o->batch,
                           .cache_type = o->cache_type,
+                          .state_type = o->state_type,
                           .experts = o->experts,
                           .checkpoints = o->checkpoints == 0   ? CHECKPOINTS_AUTO
                                          : o->checkpoints < 0 ? 0

@@ -135,6 +135,7 @@ static bool describe(Session *s, SnapshotHeader *h, SnapshotPoint *points, const
                           .model = {e->identity[0], e->identity[1]},
                           .rules = e->rules,
                           .cache_type = (uint32_t)s->state.cache_type,
+                          .state_type = (uint32_t)s->state.state_type,
                           .isa = e->model.options.isa,
                           .n_tokens = s->length,
                           .n_vocab = e->model.hp.n_vocab,
@@ -225,11 +226,15 @@ static bool other_model(const SnapshotHeader *h, Err *err) {
 
 static bool check_binding(Session *s, const SnapshotHeader *h, Err *err) {
     Engine *e = s->engine;
-    static const char *const cache[] = {"f16", "f32", "q8_0"};
+    static const char *const cache[] = {"f16", "f32", "q8_0"}, *const memory[] = {"f32", "f16"};
     if (!identify(e, err)) return false;
-    if (h->model[0] != e->identity[0] || h->model[1] != e->identity[1] || h->n_vocab != e->model.hp.n_vocab ||
-        h->memory_bytes != s->state.slot_bytes)
+    if (h->model[0] != e->identity[0] || h->model[1] != e->identity[1] || h->n_vocab != e->model.hp.n_vocab)
         return other_model(h, err);
+    if (h->state_type >= TH_COUNT(memory) || h->state_type != (uint32_t)s->state.state_type)
+        return th_fail(err, THIMBLE_E_STATE, "the snapshot has recurrent memory of %s, the session of %s",
+                       h->state_type < TH_COUNT(memory) ? memory[h->state_type] : "an unknown type",
+                       memory[s->state.state_type]);
+    if (h->memory_bytes != s->state.slot_bytes) return other_model(h, err);
     if (h->cache_type >= TH_COUNT(cache) || h->cache_type != (uint32_t)s->state.cache_type)
         return th_fail(err, THIMBLE_E_STATE, "the snapshot has a cache of %s, the session one of %s",
                        h->cache_type < TH_COUNT(cache) ? cache[h->cache_type] : "an unknown type",
@@ -259,7 +264,7 @@ bool th_snapshot_header(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes
                        (unsigned long long)h->total_bytes);
     if (!check_binding(s, h, err)) return false;
     if (h->n_tokens < 1 || h->has_logits > 1 || h->n_checkpoints > SNAPSHOT_MOST_CHECKPOINTS || h->unused[0] ||
-        h->unused[1] || (h->n_checkpoints > 0 && h->memory_bytes == 0) ||
+        h->unused[1] || h->unused[2] || (h->n_checkpoints > 0 && h->memory_bytes == 0) ||
         h->cache_bytes != th_state_pieces_bytes(&s->state, h->n_tokens))
         return th_fail(err, THIMBLE_E_FORMAT, "the snapshot is damaged: its header makes no sense");
     return true;

@@ -4,8 +4,8 @@
  *
  * The header has a checksum of its own, the last 8 bytes are that of everything before. A snapshot is bound to its
  * model (a hash over the file's header and tensor directory and the sizes of its shards, not over its weights) and to
- * what changes its numbers: cache type, rotary frequencies, lossy options. Not to context, batch, threads, homes,
- * budget: the bytes are the same for all of them. Numbers are in the machine's (little-endian) order.
+ * what changes its numbers: cache and state type, rotary frequencies, lossy options. Not to context, batch, threads,
+ * homes, budget: the bytes are the same for all of them. Numbers are in the machine's (little-endian) order.
  *
  * Loading reads twice. The first time nothing of the session is touched: header, binding, sizes, table, tokens and
  * checksum are judged, so that a rejected snapshot leaves the session as it was. The second time bytes go where they
@@ -32,7 +32,8 @@ typedef struct SnapshotHeader {
     uint64_t token_hash;
     uint64_t text_hash, text_bytes; /* of the tokens' bytes, control tokens included: the rendered prompt */
     char architecture[32];
-    uint64_t unused[2]; /* zeros */
+    uint32_t state_type; /* of the recurrent memory */
+    uint32_t unused[3];  /* zeros */
     uint64_t checksum;  /* of the header before it */
 } SnapshotHeader;
 _Static_assert(sizeof(SnapshotHeader) == 168, "a header has no padding");

@@ -29,7 +29,8 @@ bool th_store_open(Store *st, Engine *e, const char *dir, uint64_t most_bytes, E
  * ------------------------------------------------------------------------------------------------ */
 
 static uint64_t key_of(const SnapshotHeader *h) {
-    const uint64_t parts[] = {h->model[0], h->model[1], h->rules, h->cache_type, h->isa};
+    const uint64_t types = h->cache_type | (uint64_t)h->state_type << 32;
+    const uint64_t parts[] = {h->model[0], h->model[1], h->rules, types, h->isa};
     return XXH3_64bits(parts, sizeof parts);
 }
 

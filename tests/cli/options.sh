@@ -69,6 +69,9 @@ try 2 run $m hi --isa nonsense
 try 2 run $m hi --stop ""
 try 2 run $m hi --json=maybe
 
+try 2 run $m hi --state-type q8_0
+try 0 run $m --raw -q x -n 1 --state-type f16
+
 # Option beats environment beats file.
 printf 'predict = 3\ntemp=0\n' >"$ini"
 try 0 run $m --raw -q x

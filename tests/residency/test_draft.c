@@ -37,6 +37,7 @@ static const Home homes[] = {{"resident", THIMBLE_HOME_RESIDENT, 4, false},
 
 static char scratch[256]; /* a model file of ours, written anew by each test: alone written and removed */
 static bool measuring;
+static int state_type;             /* THIMBLE_STATE_* of recurrent memory */
 static const char *path = scratch; /* the file under test; shared ones are only read */
 
 static void open_with(Engine *e, Session *s, const Home *h, int draft) {
@@ -49,6 +50,7 @@ static void open_with(Engine *e, Session *s, const Home *h, int draft) {
     o.home = h->home;
     o.draft = draft;
     o.draft_max = h->draft_max;
+    o.state_type = state_type;
     o.budget = (uint64_t)1 << 40;
     if (!th_engine_plan(path, &o, &plan, &err)) fail_msg("%s: plan: %s", h->name, err.message);
     o.budget = h->floor ? plan.floor : 0;
@@ -221,6 +223,9 @@ static void recurrent(void **state) {
     m.experts = 16, m.experts_used = 4, m.groups = 2, m.expert_ff = 64, m.shared_ff = 64, m.dense_lead = 1,
     m.vocab = 200;
     try_model(&m);
+    state_type = THIMBLE_STATE_F16;
+    try_model(&m);
+    state_type = THIMBLE_STATE_F32;
 }
 
 /* ---- MTP heads ------------------------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ typedef struct Setting {
 
 typedef struct Subject {
     char path[512];
-    int n_tokens, context;
+    int n_tokens, context, state_type;
     float *reference; /* [n_tokens][n_vocab] */
     size_t n_vocab;
 } Subject;
@@ -45,6 +45,7 @@ static ThimbleModelOptions options_for(const Subject *s, const Setting *set) {
     o.lookahead = set->lookahead;
     o.slots = set->slots;
     o.cache_type = set->cache_type;
+    o.state_type = s->state_type;
     o.sessions = 2;
     if (set->budget != 0) {
         ThimblePlan plan = {.struct_size = sizeof plan};
@@ -437,6 +438,35 @@ static void recurrent_layers_with_experts(void **state) {
     free(s.reference);
 }
 
+/* Memories that are rounded after each token: no cut of the tokens may show where a pass ended. Blocks of columns that
+ * are not full in two of them. */
+static void half_memories(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen35", m.layers = 4, m.dim = 128, m.heads = 2, m.head_size = 64, m.ff = 256, m.vocab = 200;
+    m.qk_norm = true, m.ssm_state = 48, m.ssm_key_heads = 2, m.ssm_value_heads = 4, m.type = TYPE_Q8_0;
+    Subject s = {.state_type = THIMBLE_STATE_F16};
+    write_subject(&s, &m, "half_delta.gguf", 90);
+    compare_settings(&s, dense_settings, 7);
+    arrive_otherwise(&s);
+    free(s.reference);
+    m = RANDOM_MODEL;
+    m.arch = "bailingmoe3", m.layers = 4, m.dim = 128, m.heads = 4, m.head_size = 48, m.rope_dims = 16, m.latent = 48;
+    m.latent_every = 4, m.kda_head = 40, m.experts = 16, m.experts_used = 4, m.groups = 2, m.expert_ff = 64;
+    m.shared_ff = 64, m.dense_lead = 1, m.vocab = 200;
+    write_subject(&s, &m, "half_kda.gguf", 50);
+    compare_settings(&s, moe_settings, 6);
+    arrive_otherwise(&s);
+    free(s.reference);
+    m = RANDOM_MODEL;
+    m.arch = "granitehybrid", m.layers = 3, m.dim = 128, m.head_size = 32, m.vocab = 200, m.attention_every = 3;
+    m.taps = 4, m.mamba_heads = 4, m.mamba_head = 64, m.mamba_state = 32, m.mamba_groups = 2;
+    write_subject(&s, &m, "half_mamba.gguf", 50);
+    compare_settings(&s, dense_settings, 7);
+    arrive_otherwise(&s);
+    free(s.reference);
+}
+
 /* A tensor for each expert, as the first Mixtral files had: dense matrices to the store. */
 static void separate_experts(void **state) {
     (void)state;
@@ -475,6 +505,7 @@ int main(void) {
         cmocka_unit_test(several_parts_stream), cmocka_unit_test(long_past),       cmocka_unit_test(sliding_windows),
         cmocka_unit_test(recurrent_layers),     cmocka_unit_test(recurrent_layers_with_experts),
         cmocka_unit_test(mamba2_layers),
+        cmocka_unit_test(half_memories),
         cmocka_unit_test(short_convolutions),
         cmocka_unit_test(sinks_and_windows),
         cmocka_unit_test(paged_experts),        cmocka_unit_test(grouped_experts), cmocka_unit_test(separate_experts),

@@ -6,11 +6,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "common/random_model.h"
 #include "model/model.h"
 #include "os/cpu.h"
@@ -19,6 +21,7 @@
 enum { LENGTH = 40, CONTEXT = 64, VOCAB = 200 };
 
 static char path[64]; /* one file, written anew */
+static int state_type; /* THIMBLE_STATE_*: everything is tried with both */
 
 typedef struct Subject {
     Budget budget;
@@ -36,6 +39,8 @@ static void open_subject(Subject *s, int draft_rows, bool at_floor) {
                       .sessions = 2,
                       .batch = 16,
                       .cache_type = THIMBLE_CACHE_F32,
+                      .state_type = state_type,
+                      .checkpoints = 2,
                       .draft_rows = draft_rows,
                       .isa = th_cpu_isa()};
     for (int turn = at_floor ? 0 : 1; turn < 2; turn++) {
@@ -174,12 +179,69 @@ static void trials_are_planned_for(void **unused) {
     open_state(&state, &b);
     assert_true(state.slot_bytes > 0 && state.slot_bytes % 64 == 0);
     assert_int_equal(a.plan.kv, b.plan.kv);
-    size_t work, journal = th_model_journal_bytes(&b.m, 6, &work);
+    size_t work = th_model_scan_work_floats(&b.m), journal = th_model_journal_bytes(&b.m, 6);
     assert_true(journal > 0 && work > 0 && journal < 2 * state.slot_bytes);
     assert_true(b.plan.scratch > a.plan.scratch);
     th_state_close(&state, &b.m);
     close_subject(&a);
     close_subject(&b);
+}
+
+/* The model's matrices: 3 layers of 4 heads, 32 x 32; the rest of the memory, a convolution's rows, stays as it is. */
+static void half_memories_take_half(void **unused) {
+    (void)unused;
+    enum { VALUES = 3 * 4 * 32 * 32 };
+    Subject a, b;
+    SeqState whole, half;
+    int before = state_type;
+    state_type = THIMBLE_STATE_F32;
+    open_subject(&a, 0, true);
+    open_state(&whole, &a);
+    state_type = THIMBLE_STATE_F16;
+    open_subject(&b, 0, true);
+    open_state(&half, &b);
+    state_type = before;
+    assert_int_equal(whole.slot_bytes - half.slot_bytes, 2 * VALUES);
+    assert_true(half.slot_bytes > 2 * VALUES);
+    assert_int_equal(th_state_checkpoint_bytes(&a.m) - th_state_checkpoint_bytes(&b.m), 2 * VALUES);
+    assert_int_equal(b.plan.checkpoints, 2);
+    assert_true(b.plan.kv < a.plan.kv && b.plan.floor < a.plan.floor);
+    assert_true(b.plan.scratch >= a.plan.scratch); /* a block for each thread */
+    th_state_close(&whole, &a.m);
+    th_state_close(&half, &b.m);
+    close_subject(&a);
+    close_subject(&b);
+}
+
+/* 33 columns: two blocks. Two tokens each add k v; what goes beyond binary16 stays at its end, and no further. */
+static void halves_do_not_become_infinite(void **unused) {
+    (void)unused;
+    enum { KEYS = 3, COLS = 33 };
+    Subject s;
+    open_subject(&s, 0, false);
+    ScanSpec spec = {.rule = SCAN_RULE_ADD, .heads = 1, .keys = KEYS, .values = COLS, .key_heads = 1};
+    uint16_t memory[128] = {0};
+    float k[2][KEYS] = {{1, -1, 0.5f}, {1, -1, 0}}, v[2][COLS], one[2] = {1, 1}, o[2][COLS], work[2][KEYS * 32];
+    assert_true(th_scan_bytes(&spec, THIMBLE_STATE_F16) <= sizeof memory * 2);
+    for (int i = 0; i < COLS; i++) v[0][i] = v[1][i] = i == COLS - 1 ? 1e30f : 60000;
+    v[1][0] = NAN;
+    Pass p = {.pool = s.m.pool, .k = &s.m.kernels, .T = 2};
+    ScanRun run = {
+        .n = 2, .memory = (char *)memory, .state_type = THIMBLE_STATE_F16, .work = work[0], .work_floats = KEYS * 32};
+    ScanRows rows = {.q = k[0], .k = k[0], .v = v[0], .a = one, .beta = one, .o = o[0]};
+    rows.q_stride = rows.k_stride = KEYS, rows.v_stride = rows.o_stride = COLS;
+    rows.a_stride = rows.beta_stride = 1;
+    th_scan(&p, &spec, &run, 1, &rows);
+    static const float want[KEYS] = {65504, -65504, 30000};
+    for (int key = 0; key < KEYS; key++)
+        for (int col = 0; col < COLS; col++) {
+            float got = th_f16_to_f32(memory[th_scan_index(&spec, 0, key, col)]);
+            if (col == 0)
+                assert_true(isnan(got));
+            else
+                assert_true(got == (key == 2 && col == COLS - 1 ? 65504 : want[key]));
+        }
+    close_subject(&s);
 }
 
 static void checkpoints_bring_back_a_prefix(void **unused) {
@@ -267,16 +329,17 @@ static void failed_passes_are_never_built_on(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rejected_drafts_leave_no_trace),
-        cmocka_unit_test(trials_are_planned_for),
-        cmocka_unit_test(checkpoints_bring_back_a_prefix),
-        cmocka_unit_test(failed_passes_are_never_built_on),
+        cmocka_unit_test(rejected_drafts_leave_no_trace),  cmocka_unit_test(trials_are_planned_for),
+        cmocka_unit_test(half_memories_take_half),         cmocka_unit_test(halves_do_not_become_infinite),
+        cmocka_unit_test(checkpoints_bring_back_a_prefix), cmocka_unit_test(failed_passes_are_never_built_on),
     };
     snprintf(path, sizeof path, "/tmp/thimble-recurrent-XXXXXX");
     int fd = mkstemp(path);
     if (fd < 0) return 1;
     close(fd);
-    int failed = cmocka_run_group_tests(tests, make_reference, NULL);
+    int failed = cmocka_run_group_tests_name("memory of f32", tests, make_reference, NULL);
+    state_type = THIMBLE_STATE_F16;
+    failed += cmocka_run_group_tests_name("memory of f16", tests, make_reference, NULL);
     unlink(path);
     return failed;
 }

@@ -36,12 +36,14 @@ enum {
     AT_TOKEN_HASH = 88,
     AT_TEXT = 96,
     AT_ARCHITECTURE = 112,
-    AT_UNUSED = 144,
+    AT_STATE_TYPE = 144,
+    AT_UNUSED = 148,
     AT_CHECKSUM = 160
 };
 enum { MORE = 6, MAX_LENGTH = 400 };
 
 static Scratch dir;
+static int state_type; /* THIMBLE_STATE_* */
 
 typedef struct Blob {
     unsigned char *data;
@@ -93,6 +95,7 @@ static ThimbleModelOptions options(int context, int cache_type) {
     ThimbleModelOptions o;
     thimble_model_options_init(&o);
     o.context = context, o.cache_type = cache_type, o.threads = 1, o.checkpoints = -1;
+    o.state_type = state_type;
     return o;
 }
 
@@ -522,6 +525,8 @@ static void forged_fields(void **state) {
     forge(&s, AT_CACHE_BYTES, 0, 8, THIMBLE_E_FORMAT, "no cache");
     forge(&s, AT_MEMORY_BYTES, 64, 8, THIMBLE_E_STATE, "small memory");
     forge(&s, AT_TOKEN_HASH, 64, 8, THIMBLE_E_FORMAT, "hash of tokens");
+    forge(&s, AT_STATE_TYPE, THIMBLE_STATE_F16, 4, THIMBLE_E_STATE, "state type");
+    forge(&s, AT_STATE_TYPE, 77, 4, THIMBLE_E_STATE, "no state type");
     forge(&s, AT_UNUSED, 1, 8, THIMBLE_E_FORMAT, "unused");
     forge(&s, HEADER, 280, 4, THIMBLE_E_FORMAT, "a checkpoint at the end");
     forge(&s, HEADER, 0, 4, THIMBLE_E_FORMAT, "a checkpoint at 0");
@@ -591,6 +596,49 @@ static int read_turncoat(void *arg, uint64_t offset, void *data, size_t bytes) {
         return 0;
     }
     return read_blob(t->blob, offset, data, bytes);
+}
+
+/* Rounded memories travel as they are, and never into a session of the other kind; where nothing is recurrent there are
+ * no kinds. */
+static void half_memories(void **state) {
+    RandomModel m = hybrid(), whole = dense();
+    char mixed[512], plain[512];
+    snprintf(mixed, sizeof mixed, "%s", write_model(&m, "half.gguf"));
+    snprintf(plain, sizeof plain, "%s", write_model(&whole, "no_memory.gguf"));
+    ThimbleModelOptions none = options(100, THIMBLE_CACHE_F32);
+    ThimbleModel *no_model;
+    none.state_type = THIMBLE_STATE_F16 + 1;
+    assert_int_equal(thimble_model_open(&no_model, mixed, &none, NULL), THIMBLE_E_ARG);
+    for (int type = 0; type < 2; type++) {
+        ThimbleError e = {0};
+        state_type = type;
+        ThimbleModelOptions o = options(100, THIMBLE_CACHE_F32);
+        Talk a = open_talk(mixed, &o), b = open_talk(plain, &o);
+        sync_to(&a, 20), sync_to(&b, 20);
+        Blob bytes = save(&a), ours = save(&b);
+        close_talk(&a), close_talk(&b);
+        state_type = 1 - type;
+        o = options(100, THIMBLE_CACHE_F32);
+        Victim v = make_victim(mixed, &o);
+        refuse(&v, &bytes, THIMBLE_E_STATE, "the other state type");
+        assert_int_equal(load(&v.t, &bytes, &e), THIMBLE_E_STATE);
+        assert_non_null(strstr(e.message, type == THIMBLE_STATE_F16 ? "memory of f16, the session of f32"
+                                                                    : "memory of f32, the session of f16"));
+        close_victim(&v);
+        b = open_talk(plain, &o);
+        must_load(&b, &ours);
+        close_talk(&b);
+        free_blob(&bytes), free_blob(&ours);
+    }
+    state_type = THIMBLE_STATE_F16;
+    round_trip(mixed, 60, THIMBLE_CACHE_F32);
+    checkpoints_come_back(state);
+    back_to_what_was_loaded(state);
+    m = RANDOM_MODEL;
+    m.arch = "qwen35", m.layers = 4, m.qk_norm = true, m.vocab = 96;
+    m.ssm_state = 16, m.ssm_key_heads = 2, m.ssm_value_heads = 4;
+    round_trip(write_model(&m, "half_delta.gguf"), 45, THIMBLE_CACHE_F16);
+    state_type = THIMBLE_STATE_F32;
 }
 
 static void sources_that_change(void **state) {
@@ -684,6 +732,7 @@ int main(void) {
         cmocka_unit_test(cut_anywhere),
         cmocka_unit_test(forged_fields),
         cmocka_unit_test(other_models_and_settings),
+        cmocka_unit_test(half_memories),
         cmocka_unit_test(sources_that_change),
         cmocka_unit_test(saving_that_fails),
     };

@@ -42,14 +42,13 @@ bool ops_trial_open(OpsTrial *trial, int hold) {
     if (hold == 0) return true;
     trial->journal.bytes = JOURNAL_BYTES;
     trial->journal.memory = aligned_alloc(64, JOURNAL_BYTES);
-    trial->journal.work_floats = WORK_FLOATS;
-    trial->journal.work = calloc(2 * WORK_FLOATS, sizeof(float));
-    return trial->journal.memory && trial->journal.work;
+    trial->work = calloc(2 * WORK_FLOATS, sizeof(float));
+    return trial->journal.memory && trial->work;
 }
 
 void ops_trial_close(OpsTrial *trial) {
     free(trial->journal.memory);
-    free(trial->journal.work);
+    free(trial->work);
 }
 
 void ops_try(OpsTrial *trial, ScanRun *run) {
@@ -57,6 +56,7 @@ void ops_try(OpsTrial *trial, ScanRun *run) {
     j->used = 0;
     j->first = j->last = NULL;
     run->journal = trial->hold ? j : NULL;
+    run->work = trial->work, run->work_floats = WORK_FLOATS;
 }
 
 int ops_settle(Ops *o, OpsTrial *trial, int T) {

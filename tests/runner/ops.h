@@ -28,6 +28,7 @@ void ops_rows(Ops *o, int first, int T);
  * how many rows. */
 typedef struct OpsTrial {
     ScanJournal journal;
+    float *work;
     int hold;
 } OpsTrial;
 bool ops_trial_open(OpsTrial *trial, int hold);

@@ -44,7 +44,7 @@ static bool read_net(Net *n, const json_t *c, Tally *t) {
                          .key_heads = n->Nk,
                          .grouped = strstr(ops_text(c, "key_head"), "floor") != NULL,
                          .at = (size_t)th_conv_bytes(n->cd, n->Kc)};
-    n->slot_bytes = n->scan.at + (size_t)th_scan_bytes(&n->scan);
+    n->slot_bytes = n->scan.at + (size_t)th_scan_bytes(&n->scan, THIMBLE_STATE_F32);
     return n->qkv && n->conv_w && n->conv_in && n->beta && n->alpha && n->dt && n->a && n->z && n->norm && n->S_in;
 }
 

@@ -30,7 +30,7 @@ static bool read_kda(Kda *n, const json_t *c, Tally *t) {
     n->beta = ops_member(t, c, "beta_logit", T * N), n->norm = ops_member(t, c, "norm_w", d);
     n->S_in = ops_member(t, c, "S_in", N * d * d);
     n->scan = (ScanSpec){.rule = SCAN_RULE_DELTA_KEYS, .heads = n->N, .keys = n->d, .values = n->d, .key_heads = n->N};
-    n->slot_bytes = (size_t)th_scan_bytes(&n->scan);
+    n->slot_bytes = (size_t)th_scan_bytes(&n->scan, THIMBLE_STATE_F32);
     return n->q && n->k && n->v && n->f && n->gate && n->dt && n->a && n->beta && n->norm && n->S_in;
 }
 

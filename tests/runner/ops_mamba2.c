@@ -82,7 +82,7 @@ static void free_result(Result *r) { free(r->y), free(r->S), free(r->conv); }
 static bool run_mixer(Ops *o, const Mixer *m, int piece, int hold, Result *out) {
     const Mamba2Spec *s = &m->spec;
     size_t di = (size_t)s->inner, cd = (size_t)th_mamba2_channels(s), N = (size_t)s->heads;
-    size_t width = (size_t)th_mamba2_width(s), bytes = (size_t)th_mamba2_memory(s);
+    size_t width = (size_t)th_mamba2_width(s), bytes = (size_t)th_mamba2_memory(s, THIMBLE_STATE_F32);
     char *memory = calloc(1, bytes);
     OpsTrial trial;
     if (!memory || !ops_trial_open(&trial, hold)) return false;

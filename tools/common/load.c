@@ -50,6 +50,7 @@ void load_options(Cli *cli, ThimbleModelOptions *mo) {
                                THIMBLE_HOME_PAGED};
     static const int evict[] = {THIMBLE_EVICT_AUTO, THIMBLE_EVICT_LRU, THIMBLE_EVICT_LFU};
     static const int cache[] = {THIMBLE_CACHE_F16, THIMBLE_CACHE_F32, THIMBLE_CACHE_Q8_0};
+    static const int state[] = {THIMBLE_STATE_F32, THIMBLE_STATE_F16};
     static const int draft[] = {THIMBLE_DRAFT_AUTO, THIMBLE_DRAFT_OFF, THIMBLE_DRAFT_MTP, THIMBLE_DRAFT_LOOKUP};
     const Options *o = &cli->opt;
     thimble_model_options_init(mo);
@@ -62,6 +63,7 @@ void load_options(Cli *cli, ThimbleModelOptions *mo) {
     mo->lookahead = o->lookahead;
     mo->evict = evict[o->evict];
     mo->cache_type = cache[o->cache_type];
+    mo->state_type = state[o->state_type];
     mo->draft = draft[o->draft];
     mo->draft_max = o->draft_max;
     /* What chooses no tokens needs no guesses; a bench that is to be compared does not guess without being told. */

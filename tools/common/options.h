@@ -45,7 +45,8 @@ typedef struct Options {
     int ctx, threads, batch, predict, slots, checkpoints, experts, top_k, repeat_last_n, top, repetitions;
     int draft, draft_max;
     int stride, loops;
-    int home, lookahead, evict, cache_type, special, bos, color, output; /* choices, by position in the table's list */
+    /* choices, by position in the table's list */
+    int home, lookahead, evict, cache_type, state_type, special, bos, color, output;
     double temp, top_p, min_p, repeat_penalty, route_bias;
     bool raw, json, quiet, verbose, cold, help, ignore_eog;
     const char *prompt, *file, *system, *tokens, *isa, *log_file, *check, *cache_dir, *kl_base;

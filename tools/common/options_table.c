@@ -43,6 +43,8 @@ const Option option_table[] = {
      "which expert leaves memory first (auto)"},
     {"cache-type", 0, ENGINE, OPT_CHOICE, AT(cache_type), 0, 0, "f16|f32|q8_0", "f16|f32|q8_0",
      "precision of the KV cache (f16)"},
+    {"state-type", 0, ENGINE, OPT_CHOICE, AT(state_type), 0, 0, "f32|f16", "f32|f16",
+     "precision of recurrent memory; f16 halves it and its checkpoints (f32)"},
     {"checkpoints", 0, ENGINE, OPT_INT, AT(checkpoints), 0, 256, NULL, "N",
      "earlier states of recurrent memory to keep for going back; 0: none (what the budget leaves)"},
     {"draft", 0, ENGINE, OPT_CHOICE, AT(draft), 0, 0, "auto|off|mtp|lookup", "HOW",

@@ -71,10 +71,10 @@ static ScanSpec scan_spec(const Kda *n) {
                       .at = 3 * (size_t)th_conv_bytes(n->di, n->taps)};
 }
 
-static uint64_t kda_recurrent(const void *priv, const Layer *l) {
+static uint64_t kda_recurrent(const void *priv, const Layer *l, int state_type) {
     (void)l;
     ScanSpec s = scan_spec(priv);
-    return s.at + th_scan_bytes(&s);
+    return s.at + th_scan_bytes(&s, state_type);
 }
 
 static size_t kda_notes(const void *priv, const Layer *l, int T, size_t *work) {

@@ -28,9 +28,9 @@ ScanSpec th_mamba2_scan(const Mamba2Spec *s) {
                       .at = (size_t)th_conv_bytes((int)th_mamba2_channels(s), s->taps)};
 }
 
-uint64_t th_mamba2_memory(const Mamba2Spec *s) {
+uint64_t th_mamba2_memory(const Mamba2Spec *s, int state_type) {
     ScanSpec scan = th_mamba2_scan(s);
-    return scan.at + th_scan_bytes(&scan);
+    return scan.at + th_scan_bytes(&scan, state_type);
 }
 
 size_t th_mamba2_notes(const Mamba2Spec *s, int T, size_t *work) {
@@ -151,9 +151,9 @@ static bool mamba2_bind(void **priv, const Layer *l, Binder *b) {
            th_bind_linear(b, "ssm_out", s->inner, hp->n_embd, 0, &m->out);
 }
 
-static uint64_t mamba2_recurrent(const void *priv, const Layer *l) {
+static uint64_t mamba2_recurrent(const void *priv, const Layer *l, int state_type) {
     (void)l;
-    return th_mamba2_memory(&((const Mamba2 *)priv)->spec);
+    return th_mamba2_memory(&((const Mamba2 *)priv)->spec, state_type);
 }
 
 static size_t mamba2_notes(const void *priv, const Layer *l, int T, size_t *work) {

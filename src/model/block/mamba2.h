@@ -21,7 +21,7 @@ static inline int64_t th_mamba2_width(const Mamba2Spec *s) { return s->inner + t
 /* How the recurrent memory is laid out: the convolution's rows, then the heads' matrices of keys x values. */
 ConvSpec th_mamba2_conv(const Mamba2Spec *s);
 ScanSpec th_mamba2_scan(const Mamba2Spec *s);
-uint64_t th_mamba2_memory(const Mamba2Spec *s);
+uint64_t th_mamba2_memory(const Mamba2Spec *s, int state_type);
 size_t th_mamba2_notes(const Mamba2Spec *s, int T, size_t *work); /* see Block.notes */
 size_t th_mamba2_scratch(const Mamba2Spec *s, int T);
 /* y [T][di] from x [T][width], which is destroyed; memories move on. */

@@ -66,8 +66,8 @@ static bool shortconv_bind(void **priv, const Layer *l, Binder *b) {
            th_bind_linear(b, "shortconv.out_proj", E, E, 0, &c->out);
 }
 
-static uint64_t shortconv_recurrent(const void *priv, const Layer *l) {
-    (void)priv;
+static uint64_t shortconv_recurrent(const void *priv, const Layer *l, int state_type) {
+    (void)priv, (void)state_type;
     return th_conv_bytes(l->hp->n_embd, l->hp->ssm_conv);
 }
 
