@@ -274,7 +274,7 @@ static void checkpoints_bring_back_a_prefix(void **unused) {
 }
 
 /* A device that fails from some read on. */
-static int reads_left = 1 << 30;
+static _Atomic int reads_left = 1 << 30; /* several readers count */
 static ptrdiff_t failing_pread(void *arg, int fd, void *buffer, size_t bytes, uint64_t offset) {
     (void)arg;
     if (reads_left-- > 0) return pread(fd, buffer, bytes, (off_t)offset);
