@@ -30,6 +30,15 @@ typedef struct Subject {
     ModelPlan plan;
 } Subject;
 
+/* A device that fails from some read on. */
+static _Atomic int reads_left = 1 << 30; /* several readers count */
+static ptrdiff_t failing_pread(void *arg, int fd, void *buffer, size_t bytes, uint64_t offset) {
+    (void)arg;
+    if (reads_left-- > 0) return pread(fd, buffer, bytes, (off_t)offset);
+    errno = EIO;
+    return -1;
+}
+
 static void open_subject(Subject *s, int draft_rows, bool at_floor) {
     Err err = {0};
     *s = (Subject){0};
@@ -55,6 +64,7 @@ static void open_subject(Subject *s, int draft_rows, bool at_floor) {
         th_gguf_close(&s->gguf);
     }
     assert_true(s->plan.fits);
+    s->gguf.files[0].hook = (FileHook){.pread = failing_pread}; /* before there are readers */
     if (!th_model_load(&s->m, &s->plan, &err)) fail_msg("%s", err.message);
 }
 
@@ -273,15 +283,6 @@ static void checkpoints_bring_back_a_prefix(void **unused) {
     }
 }
 
-/* A device that fails from some read on. */
-static _Atomic int reads_left = 1 << 30; /* several readers count */
-static ptrdiff_t failing_pread(void *arg, int fd, void *buffer, size_t bytes, uint64_t offset) {
-    (void)arg;
-    if (reads_left-- > 0) return pread(fd, buffer, bytes, (off_t)offset);
-    errno = EIO;
-    return -1;
-}
-
 /* Weights stream, so every pass reads; it fails after ever more reads, until it gets through. */
 static void failed_passes_are_never_built_on(void **unused) {
     (void)unused;
@@ -290,7 +291,6 @@ static void failed_passes_are_never_built_on(void **unused) {
         SeqState state;
         open_subject(&s, trial ? 4 : 0, true);
         open_state(&state, &s);
-        s.gguf.files[0].hook = (FileHook){.pread = failing_pread};
         bool ok = false;
         int failed = 0, T = th_min_int(3, s.m.batch);
         for (int reads = 0; !ok && reads < 1000; reads += 1 + reads / 2) {
