@@ -41,8 +41,9 @@ static void follow_script(const Session *s, Guess *g, int most) {
     }
 }
 
-/* Behind row `row` of a pass that began at position base. */
+/* Behind row `row` of a pass that began at position base. Nothing without a head. */
 static void keep_hidden(Session *s, const float *hidden, int row, int base) {
+    if (!s->hidden) return;
     size_t E = (size_t)s->engine->model.hp.n_embd;
     memcpy(s->hidden, hidden + (size_t)row * E, E * sizeof *hidden);
     s->hidden_at = base + 1 + row;
@@ -243,7 +244,7 @@ static bool advance(Session *s, ThimbleSampler *sm, int32_t *tok, size_t cap, si
     Measure end = th_session_measure(e);
     int row = ok ? choose(s, sm, &g, base, logits, tok, &chosen, err) : 0;
     if (ok && logits != s->logits) memcpy(s->logits, logits + (size_t)row * vocab, vocab * sizeof *logits);
-    if (ok && s->hidden) keep_hidden(s, hidden, row, base);
+    if (ok && hidden) keep_hidden(s, hidden, row, base);
     if (ok && s->foresight_at == base + 1 && chosen > 0) ok = watch_choice(s, &g, tok[0], err);
     int length = s->length == base ? base : base + 1 + row;
     th_state_settle(&s->state, length);

@@ -169,9 +169,9 @@ bool th_snapshot_bytes(const Session *s, uint64_t *bytes, Err *err) {
 }
 
 typedef struct Sink {
+    XXH3_state_t sum; /* first: it is aligned to 64 bytes */
     SnapshotWriteFn fn;
     void *arg;
-    XXH3_state_t sum;
     Err *err;
 } Sink;
 
@@ -199,9 +199,9 @@ static bool put_memories(Sink *out, const Session *s, const SnapshotHeader *h, c
 }
 
 bool th_snapshot_save(Session *s, SnapshotWriteFn fn, void *arg, Err *err) {
-    SnapshotHeader h;
-    SnapshotPoint points[SNAPSHOT_MOST_CHECKPOINTS];
-    const char *memory[SNAPSHOT_MOST_CHECKPOINTS];
+    SnapshotHeader h = {0};
+    SnapshotPoint points[SNAPSHOT_MOST_CHECKPOINTS] = {0};
+    const char *memory[SNAPSHOT_MOST_CHECKPOINTS] = {NULL};
     Sink out = {.fn = fn, .arg = arg, .err = err};
     XXH3_64bits_reset(&out.sum);
     if (!describe(s, &h, points, memory, err)) return false;
@@ -282,10 +282,10 @@ static bool check_points(const SnapshotHeader *h, const SnapshotPoint *points, E
 
 /* Reading in order, with the sum of what was read. */
 typedef struct Source {
+    XXH3_state_t sum; /* first: it is aligned to 64 bytes */
     SnapshotReadFn fn;
     void *arg;
     uint64_t at;
-    XXH3_state_t sum;
     char *chunk; /* for what goes nowhere */
     size_t chunk_bytes;
     Err *err;
@@ -386,8 +386,8 @@ static void make_empty(Session *s) {
 }
 
 bool th_snapshot_load(Session *s, SnapshotReadFn fn, void *arg, uint64_t bytes, int wanted, Err *err) {
-    SnapshotHeader h;
-    SnapshotPoint points[SNAPSHOT_MOST_CHECKPOINTS];
+    SnapshotHeader h = {0};
+    SnapshotPoint points[SNAPSHOT_MOST_CHECKPOINTS] = {0};
     _Alignas(16) char small[SMALL_CHUNK];
     Source in = {.fn = fn, .arg = arg, .chunk = small, .chunk_bytes = sizeof small, .err = err};
     /* The sampler's scratch is free now, and large where vocabularies are. */
@@ -420,7 +420,7 @@ static bool read_from_file(void *file, uint64_t offset, void *data, size_t bytes
 
 bool th_snapshot_save_file(Session *s, const char *path, bool durable, Err *err) {
     OutFile out;
-    uint64_t bytes;
+    uint64_t bytes = 0;
     if (!th_snapshot_bytes(s, &bytes, err) || !th_outfile_open(&out, path, bytes, err)) return false;
     if (th_snapshot_save(s, write_to_file, &out, err)) return th_outfile_commit(&out, durable, err);
     th_outfile_abort(&out);

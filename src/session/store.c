@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <xxhash.h>
 
@@ -41,9 +42,13 @@ static void make_name(char name[NAME_BYTES], const SnapshotHeader *h) {
 
 /* Is this a name of ours? Then n_tokens is what it says. */
 static bool read_name(const char *name, int *n_tokens) {
-    unsigned long long key, hash;
-    char again[NAME_BYTES];
-    if (sscanf(name, "%16llx-%16llx-%d", &key, &hash, n_tokens) != 3 || *n_tokens < 1) return false;
+    char again[NAME_BYTES], *end;
+    unsigned long long key = strtoull(name, &end, 16);
+    if (*end != '-') return false;
+    unsigned long long hash = strtoull(end + 1, &end, 16);
+    long tokens = *end == '-' ? strtol(end + 1, NULL, 10) : 0;
+    if (tokens < 1 || tokens > INT_MAX) return false;
+    *n_tokens = (int)tokens;
     snprintf(again, sizeof again, "%016llx-%016llx-%d.snap", key, hash, *n_tokens);
     return strcmp(name, again) == 0;
 }

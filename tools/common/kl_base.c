@@ -101,9 +101,10 @@ static KlResult check_header(KlBase *b, const unsigned char *h, uint64_t file_by
                       "it was written with windows of %u tokens every %u, these are %u every %u: give -c and --stride "
                       "as then", (unsigned)get(h + 16, 4), (unsigned)get(h + 20, 4), w->window, w->stride);
     /* The number of rows is ours: its product with their size was checked before. */
-    if (get(h + 32, 8) != w->n_rows || file_bytes != HEADER_BYTES + b->row_bytes * w->n_rows)
+    const uint64_t whole = HEADER_BYTES + (uint64_t)b->row_bytes * w->n_rows;
+    if (get(h + 32, 8) != w->n_rows || file_bytes != whole)
         return refuse(b, KL_REFUSED, "it is damaged: %llu bytes, it should have %llu", (unsigned long long)file_bytes,
-                      (unsigned long long)(HEADER_BYTES + b->row_bytes * w->n_rows));
+                      (unsigned long long)whole);
     return KL_FINE;
 }
 

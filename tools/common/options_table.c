@@ -18,7 +18,7 @@ const Option option_table[] = {
     {"top", 0, VERB_SCORE, OPT_COUNT, AT(top), 0, INT_MAX, NULL, "N|all",
      "with --json: the N most likely next tokens of each step, or all in id order (0)"},
     {"system", 0, GENERATE, OPT_TEXT, AT(system), 0, 0, NULL, "TEXT", "system message (the model family's own)"},
-    {"raw", 0, GENERATE | TEXTUAL, OPT_FLAG, AT(raw), 0, 0, NULL, NULL,
+    {"raw", 0, VERB_CHAT | TEXTUAL, OPT_FLAG, AT(raw), 0, 0, NULL, NULL,
      "no chat template, no special tokens beyond the file's BOS rule (without one: always so)"},
     {"special", 0, TEXTUAL | VERB_DETOKENIZE, OPT_CHOICE, AT(special), 0, 0,
      "auto|on|off", "on|off", "let text like <|im_end|> become control tokens; detokenize: show them (off)"},
