@@ -209,16 +209,16 @@ help:
 	@echo "make cppcheck tidy   static analysis                        make STATIC=1  a static program"
 
 # ---- sanitizers: the test programs again, each in a build folder of its own. tsan: what runs threads against each other; of the
-# longest programs the parts about experts (TEST_FILTER), which have readers beside the workers.
+# longest programs the parts about experts, which have readers beside the workers.
 # Instrumented code draws warnings that the plain code does not deserve: -w.
 ONLY_BIN = $(foreach word,$(ONLY),$(foreach bin,$(TEST_BIN),$(if $(findstring /$(word),$(bin)),$(bin))))
 PROGRAMS = $(sort $(if $(ONLY),$(ONLY_BIN),$(TEST_BIN) $(REPLAY_BIN)))
 check-programs: $(PROGRAMS) $(if $(SHELLS),$(BUILD)/thimble)
 	@BUILD=$(BUILD) THIMBLE=$(BUILD)/thimble sh scripts/run_tests.sh $(PROGRAMS) $(SHELLS)
 asan:
-	@UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-asan SHELLS="$(wildcard tests/cli/*.sh)" \
+	@UBSAN_OPTIONS=print_stacktrace=1 LAW2_FILTER='*experts' TEST_TIMEOUT=1200 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-asan SHELLS="$(wildcard tests/cli/*.sh)" \
 	  SAN="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -w" CFLAGS="-O1 -g1"
 tsan:
-	@TSAN_OPTIONS=halt_on_error=1 TEST_FILTER='*experts' $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-tsan \
+	@TSAN_OPTIONS=halt_on_error=1 LAW2_FILTER='*experts' DRAFT_FILTER='*experts' TEST_TIMEOUT=1200 $(MAKE) --no-print-directory check-programs BUILD=$(BUILD)-tsan \
 	  SAN="-fsanitize=thread -w" CFLAGS="-O1 -g1" \
 	  ONLY="test_pool test_aio test_weights test_homes test_recurrent test_checkpoints test_snapshot test_law2 residency/test_draft"
