@@ -15,6 +15,7 @@ struct Arch {
     void (*layer)(const Hparams *hp, int il, LayerSpec *out);
     const char *final_norm; /* NULL: "output_norm" */
     bool mtp;               /* its MTP blocks are layers of this kind and want the trunk's normed hidden state */
+    bool scales_experts;    /* goes by expert_weights_scale; elsewhere the key means nothing (specification 5) */
     bool rope_factors;      /* honours rope_freqs and rope_factors_* tensors */
 };
 

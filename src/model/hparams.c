@@ -351,6 +351,7 @@ static bool read_experts(Hparams *hp, const Gguf *g, Err *err) {
         !th_hparams_real(hp, g, "expert_weights_scale", -MAX_REAL, MAX_REAL, &hp->expert_scale, err) ||
         !th_hparams_bool(hp, g, "expert_weights_norm", &hp->expert_norm, err))
         return false;
+    if (!hp->arch->scales_experts) hp->expert_scale = 0;
     if (hp->n_expert == 0) return true;
     if (!read_clamps(hp, g, err)) return false;
     if (hp->n_expert_used < 1 || hp->n_expert_used > th_min_int(hp->n_expert, MAX_EXPERTS_USED))

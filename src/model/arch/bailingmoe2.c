@@ -16,4 +16,4 @@ static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
 }
 
 const Arch th_arch_bailingmoe2 = {
-    .name = "bailingmoe2", .rope = ROPE_NEOX, .read = read_numbers, .layer = describe_layer};
+    .name = "bailingmoe2", .rope = ROPE_NEOX, .read = read_numbers, .layer = describe_layer, .scales_experts = true};

@@ -30,4 +30,4 @@ static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
 }
 
 const Arch th_arch_bailingmoe3 = {
-    .name = "bailingmoe3", .rope = ROPE_NORM, .read = read_numbers, .layer = describe_layer};
+    .name = "bailingmoe3", .rope = ROPE_NORM, .read = read_numbers, .layer = describe_layer, .scales_experts = true};

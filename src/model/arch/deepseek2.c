@@ -35,4 +35,5 @@ static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
     out->ffn = il < hp->n_dense_lead || hp->n_expert == 0 ? &th_block_ffn : &th_block_moe;
 }
 
-const Arch th_arch_deepseek2 = {.name = "deepseek2", .rope = ROPE_NORM, .read = read_numbers, .layer = describe_layer};
+const Arch th_arch_deepseek2 = {
+    .name = "deepseek2", .rope = ROPE_NORM, .read = read_numbers, .layer = describe_layer, .scales_experts = true};

@@ -16,4 +16,5 @@ static void describe_layer(const Hparams *hp, int il, LayerSpec *out) {
     out->ffn_norm = "post_attention_norm";
 }
 
-const Arch th_arch_glm4moe = {.name = "glm4moe", .rope = ROPE_MROPE, .read = read_numbers, .layer = describe_layer};
+const Arch th_arch_glm4moe = {
+    .name = "glm4moe", .rope = ROPE_MROPE, .read = read_numbers, .layer = describe_layer, .scales_experts = true};

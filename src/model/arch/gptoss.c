@@ -5,7 +5,6 @@
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->gating = 3;
     hp->expert_norm = false;
-    hp->expert_scale = 0;
     hp->ff_shared = 0;
     hp->swa_scaled = true;
     if (!th_hparams_has(hp, g, "rope.freq_base_swa")) hp->freq_base_swa = hp->freq_base;

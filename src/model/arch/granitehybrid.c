@@ -7,7 +7,6 @@ static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     for (int i = 0; i < hp->n_layer; i++) any |= hp->layer[i].recurrent;
     if (!th_hparams_scales(hp, g, err) || (any && !th_hparams_ssm(hp, g, err))) return false;
     hp->gating = 1;
-    hp->expert_scale = 0;
     hp->expert_norm = true;
     if (hp->n_expert == 0) return true;
     return th_hparams_experts(hp, g, false, err) && th_hparams_shared(hp, g, hp->ff_shared, err);

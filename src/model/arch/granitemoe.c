@@ -4,7 +4,6 @@
 
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->gating = 1;
-    hp->expert_scale = 0;
     hp->expert_norm = true;
     return th_hparams_scales(hp, g, err) && th_hparams_experts(hp, g, false, err) &&
            th_hparams_shared(hp, g, hp->ff_shared, err);

@@ -5,7 +5,6 @@
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     if (hp->gating == 0) hp->gating = 2;
     hp->expert_norm = true;
-    hp->expert_scale = 0;
     hp->ff_shared = 0;
     return th_hparams_int(hp, g, "shortconv.l_cache", 1, 16, &hp->ssm_conv, err) &&
            th_hparams_experts(hp, g, true, err);

@@ -7,7 +7,6 @@ static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     if (hp->n_expert == 0) return true;
     hp->expert_norm = true;
     hp->gating = 1;
-    hp->expert_scale = 0;
     return th_hparams_experts(hp, g, false, err);
 }
 

@@ -4,7 +4,6 @@
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->expert_norm = false;
     hp->gating = 1;
-    hp->expert_scale = 0;
     hp->ff_shared = 0;
     return th_hparams_experts(hp, g, false, err);
 }

@@ -4,7 +4,6 @@
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->expert_norm = false;
     hp->gating = 1;
-    hp->expert_scale = 0;
     int shared = hp->ff_shared ? hp->ff_shared : hp->layer[0].ff;
     return th_hparams_experts(hp, g, true, err) &&
            th_hparams_shared(hp, g, shared, err);

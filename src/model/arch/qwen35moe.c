@@ -4,7 +4,6 @@
 static bool read_numbers(Hparams *hp, const Gguf *g, Err *err) {
     hp->expert_norm = true;
     hp->gating = 1;
-    hp->expert_scale = 0;
     int shared = hp->ff_shared ? hp->ff_shared : hp->layer[0].ff;
     return th_hparams_ssm(hp, g, err) && th_hparams_recurrent(hp, g, err) && th_hparams_experts(hp, g, true, err) &&
            th_hparams_shared(hp, g, shared, err);
