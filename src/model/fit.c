@@ -15,6 +15,30 @@ static const uint64_t RESERVE = 6 * 1024 * 1024, RESERVE_PER_THREAD = 256 * 1024
 /* Shares of what is above the floor that context and batch may take when weights have to leave memory for them. */
 enum { CONTEXT_SHARE = 4, BATCH_SHARE = 8, CHECKPOINT_SHARE = 16, CHECKPOINT_EVERY = 256 };
 
+/* What a trial notes, of all layers together, and the largest work of one. */
+static size_t measure_notes(const Model *m, int T, size_t *work_floats) {
+    size_t bytes = 0;
+    *work_floats = 0;
+    for (int il = 0; il < m->hp.n_layer; il++) {
+        const Layer *l = &m->layers[il];
+        size_t work = 0;
+        if (l->spec.mix->notes) bytes += l->spec.mix->notes(l->mix, l, T, &work);
+        *work_floats = th_max_size(*work_floats, work);
+    }
+    return bytes;
+}
+
+size_t th_model_journal_bytes(const Model *m, int T) {
+    size_t work;
+    return measure_notes(m, T, &work);
+}
+
+size_t th_model_scan_work_floats(const Model *m) {
+    size_t work;
+    measure_notes(m, 1, &work);
+    return work;
+}
+
 /* A pass of T rows; with `logits` rows of them kept beside the hidden states. */
 static uint64_t pass_bytes(const Model *m, const PassSize *size, int logits) {
     const Hparams *hp = &m->hp;

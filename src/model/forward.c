@@ -82,30 +82,6 @@ static bool forward(Model *m, const PassRow *rows, int T, float **hidden, Err *e
     return ok;
 }
 
-/* Of all layers together, and the largest work of one. */
-static size_t measure_notes(const Model *m, int T, size_t *work_floats) {
-    size_t bytes = 0;
-    *work_floats = 0;
-    for (int il = 0; il < m->hp.n_layer; il++) {
-        const Layer *l = &m->layers[il];
-        size_t work = 0;
-        if (l->spec.mix->notes) bytes += l->spec.mix->notes(l->mix, l, T, &work);
-        *work_floats = th_max_size(*work_floats, work);
-    }
-    return bytes;
-}
-
-size_t th_model_journal_bytes(const Model *m, int T) {
-    size_t work;
-    return measure_notes(m, T, &work);
-}
-
-size_t th_model_scan_work_floats(const Model *m) {
-    size_t work;
-    measure_notes(m, 1, &work);
-    return work;
-}
-
 static void take_scan_work(Model *m, Pass *p) {
     m->scan_work_floats = th_model_scan_work_floats(m);
     m->scan_work = th_scratch_f32(p, m->scan_work_floats * (size_t)m->threads);
