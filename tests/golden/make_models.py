@@ -280,19 +280,23 @@ def glm4moe(path):
     w.save(path, tied=False)
 
 
+def gemma3_layer(w, il, **heads):
+    b = 'blk.%d.' % il
+    w.norm(b + 'attn_norm.weight', 32)
+    w.attention(il, 2, **heads)
+    w.norm(b + 'post_attention_norm.weight', 32)
+    w.norm(b + 'ffn_norm.weight', 32)
+    w.dense(il)
+    w.norm(b + 'post_ffw_norm.weight', 32)
+
+
 def gemma3(path):
     """A BOOL array of windows, both bases given, no softcap."""
     w = Writer('gemma3', 6, block_count=4, **{'attention.sliding_window': 4, 'rope.freq_base': 1e6,
                'attention.sliding_window_pattern': [True, False, False, True], 'rope.freq_base_swa': 3000.0,
                'attention.key_length': 12, 'attention.value_length': 12})
     for il in range(4):
-        b = 'blk.%d.' % il
-        w.norm(b + 'attn_norm.weight', 32)
-        w.attention(il, 2)
-        w.norm(b + 'post_attention_norm.weight', 32)
-        w.norm(b + 'ffn_norm.weight', 32)
-        w.dense(il)
-        w.norm(b + 'post_ffw_norm.weight', 32)
+        gemma3_layer(w, il)
     w.save(path)
 
 
@@ -304,13 +308,7 @@ def gemma3_heads(path):
                'rope.scaling.type': 'linear', 'rope.scaling.factor': 4.0, 'rope.scaling.attn_factor': 0.8,
                'final_logit_softcapping': 6.0})
     for il in range(3):
-        b = 'blk.%d.' % il
-        w.norm(b + 'attn_norm.weight', 32)
-        w.attention(il, 2, D=12 if il == 2 else 8)
-        w.norm(b + 'post_attention_norm.weight', 32)
-        w.norm(b + 'ffn_norm.weight', 32)
-        w.dense(il)
-        w.norm(b + 'post_ffw_norm.weight', 32)
+        gemma3_layer(w, il, D=12 if il == 2 else 8)
     w.save(path)
 
 
