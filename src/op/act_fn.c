@@ -1,7 +1,6 @@
 /* act_fn.c: element-wise functions over whole activations. Every element is independent of its neighbours, so pieces
  * may be cut anywhere. */
-#include <math.h>
-
+#include "kernel/vec_math.h"
 #include "op/op.h"
 
 enum { PIECE = 2048, INLINE_PIECES = 2 };
@@ -79,7 +78,7 @@ static void softcap_pieces(void *arg, int worker, int begin, int end) {
     const Elements *e = arg;
     for (int i = begin; i < end; i++) {
         float *y = e->y + (size_t)i * PIECE;
-        for (size_t j = 0, n = piece_size(e, i); j < n; j++) y[j] = e->a * tanhf(y[j] / e->a);
+        for (size_t j = 0, n = piece_size(e, i); j < n; j++) y[j] = th_tanh_capped(y[j], e->a);
     }
 }
 

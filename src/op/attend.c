@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/num.h"
+#include "kernel/vec_math.h"
 #include "op/op.h"
 
 enum {
@@ -240,7 +241,7 @@ static void weigh_scores(const Attend *j, Tile t, int range, Work *w) {
             if (n <= 0) continue;
             vec->scale(scores, j->a->scale, n);
             if (cap > 0)
-                for (int c = 0; c < n; c++) scores[c] = cap * tanhf(scores[c] / cap);
+                for (int c = 0; c < n; c++) scores[c] = th_tanh_capped(scores[c], cap);
             w->max[at] = vec->max(scores, n);
             w->sum[at] = vec->exp_sub(scores, w->max[at], n);
         }
@@ -269,7 +270,7 @@ static void attend_range(const Attend *j, Tile t, int group, int range, Work *w)
 static void merge(float *max, float *sum, float *out, float m, float s, const float *o, int n) {
     if (s == 0) return; /* nothing was visible: not even a multiplication by one */
     float top = *max > m ? *max : m;
-    float old = expf(*max - top), new = expf(m - top);
+    float old = th_exp(*max - top), new = th_exp(m - top);
     *max = top;
     *sum = *sum * old + s * new;
     for (int i = 0; i < n; i++) out[i] = out[i] * old + o[i] * new;
@@ -278,8 +279,8 @@ static void merge(float *max, float *sum, float *out, float m, float s, const fl
 /* The sink joins the denominator only; then out = o / s. */
 static void finish(float max, float sum, float *out, const float *sink, int n) {
     if (sink) {
-        float top = max > *sink ? max : *sink, old = expf(max - top);
-        sum = sum * old + expf(*sink - top);
+        float top = max > *sink ? max : *sink, old = th_exp(max - top);
+        sum = sum * old + th_exp(*sink - top);
         for (int i = 0; i < n; i++) out[i] *= old;
     }
     float inverse = 1.0f / sum;

@@ -4,6 +4,7 @@
  * (plain_dots of kernel.h), without fused multiply-add. */
 #include <math.h>
 
+#include "kernel/vec_math.h"
 #include "op/op.h"
 
 typedef struct Router {
@@ -44,19 +45,19 @@ void th_route_logits(Pass *p, float *logits, const float *router, const float *b
 static void gate(const RouteSpec *r, const float *z, float *prob) {
     switch (r->gating) {
     case 2:
-        for (int e = 0; e < r->X; e++) prob[e] = 1.0f / (1.0f + expf(-z[e]));
+        for (int e = 0; e < r->X; e++) prob[e] = th_sigmoid(z[e]);
         return;
     case 3:
         for (int e = 0; e < r->X; e++) prob[e] = z[e];
         return;
     case 4:
-        for (int e = 0; e < r->X; e++) prob[e] = sqrtf(z[e] > 20 ? z[e] : log1pf(expf(z[e])));
+        for (int e = 0; e < r->X; e++) prob[e] = sqrtf(th_softplus(z[e]));
         return;
     default: break;
     }
     float max = z[0], sum = 0;
     for (int e = 1; e < r->X; e++) max = z[e] > max ? z[e] : max;
-    for (int e = 0; e < r->X; e++) sum += prob[e] = expf(z[e] - max);
+    for (int e = 0; e < r->X; e++) sum += prob[e] = th_exp(z[e] - max);
     for (int e = 0; e < r->X; e++) prob[e] /= sum;
 }
 
@@ -113,7 +114,7 @@ static void weigh(const RouteSpec *r, const float *prob, const int *ids, float *
         max = weights[k] > max ? weights[k] : max;
     }
     if (r->gating == 3) {
-        for (int k = 0; k < r->K; k++) sum += weights[k] = expf(weights[k] - max);
+        for (int k = 0; k < r->K; k++) sum += weights[k] = th_exp(weights[k] - max);
         for (int k = 0; k < r->K; k++) weights[k] /= sum;
         sum = 0;
     }

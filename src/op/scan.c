@@ -378,8 +378,6 @@ void th_sigmoid_mul(Pass *p, float *y, size_t y_stride, const float *gate, size_
         th_pool_run(p->pool, sigmoid_rows, &a, T);
 }
 
-float th_softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
-
 typedef struct Decay {
     const Kernels *k;
     float *f;

@@ -106,7 +106,6 @@ void th_scan(Pass *p, const ScanSpec *s, const ScanRun *runs, int n_runs, const 
 void th_l2_norm(Pass *p, float *x, size_t x_stride, int n, int heads, int T, float eps, float scale);
 /* y *= sigmoid(gate) over T rows of n. */
 void th_sigmoid_mul(Pass *p, float *y, size_t y_stride, const float *gate, size_t gate_stride, int n, int T);
-float th_softplus(float x);
 /* Decays per key (KDA): f [T][heads][n] = exp(bound * sigmoid(a[head] * (f + dt))), dt [heads][n], a [heads]. */
 void th_key_decay(Pass *p, float *f, const float *dt, const float *a, float bound, int n, int heads, int T);
 

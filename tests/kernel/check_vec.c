@@ -247,20 +247,22 @@ static void check_poisoned_block(const Kernels *c, Tap *tap) {
 static double ulps(float got, double want) { return fabs((double)got - want) / fabs(want) / 0x1p-23; }
 
 static void check_math(Tap *tap) {
-    double worst_exp = 0, worst_silu = 0, worst_gelu = 0;
+    double worst_exp = 0, worst_silu = 0, worst_gelu = 0, worst_tanh = 0;
     uint64_t hash = CHECK_HASH;
     for (int i = -200000; i <= 200000; i++) {
         float x = (float)i * 0.000437f;
-        hash = check_hash(hash, (float[3]){th_exp(x), th_silu(x), th_gelu(x)}, 3);
+        hash = check_hash(hash, (float[5]){th_exp(x), th_silu(x), th_gelu(x), th_tanh(x / 8), th_softplus(x)}, 5);
         if (x > -87) worst_exp = fmax(worst_exp, ulps(th_exp(x), exp((double)x)));
+        if (i) worst_tanh = fmax(worst_tanh, ulps(th_tanh(x / 8), tanh((double)(x / 8))));
         double silu = (double)x / (1 + exp(-(double)x));
         double v = 0.7978845608028654 * ((double)x + 0.044715 * pow((double)x, 3)),
                gelu = (double)x / (1 + exp(-2 * v));
         if (i && x > -80) worst_silu = fmax(worst_silu, ulps(th_silu(x), silu));
         if (i && x > -5) worst_gelu = fmax(worst_gelu, ulps(th_gelu(x), gelu));
     }
-    tap_result(tap, hash == 0x21b1039430531572u, "the bits of every machine (0x%016llxu)", (unsigned long long)hash);
+    tap_result(tap, hash == 0x1e05fd6f446ff4b3u, "the bits of every machine (0x%016llxu)", (unsigned long long)hash);
     tap_result(tap, worst_exp < 0.7, "exp within 0.7 units (%.3f)", worst_exp);
+    tap_result(tap, worst_tanh < 2, "tanh within 2 units (%.3f)", worst_tanh);
     tap_result(tap, worst_silu < 2.5, "silu within 2.5 units (%.3f)", worst_silu);
     tap_result(tap, worst_gelu < 40, "gelu within 40 units above -5 (%.3f)", worst_gelu);
     tap_result(tap,
@@ -269,6 +271,8 @@ static void check_math(Tap *tap) {
                "exp at the ends of its range");
     tap_result(tap, th_silu(-1e30f) == 0 && th_silu(1e30f) == 1e30f && th_gelu(-3e38f) == 0 && th_gelu(3e38f) == 3e38f,
                "gates do not overflow");
+    tap_result(tap, th_tanh(INFINITY) == 1 && th_tanh(-1e30f) == -1 && isnan(th_tanh(NAN)) && th_tanh(1e-30f) == 1e-30f,
+               "tanh at the ends of its range");
 }
 
 static void check_fma(Tap *tap) {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernel/vec_math.h"
 #include "model/block.h"
 
 enum { FEW_ROWS = 4 };
@@ -484,7 +485,7 @@ static bool run_shared(Pass *p, const Moe *m, const Layer *l, float *sum, const 
         th_route_logits(p, open, th_vector(m->shared_inp), NULL, x, 1, m->E, p->T);
         float scale = th_scale_of(m->shared_inp_scale, 0);
         for (int t = 0; t < p->T; t++)
-            p->k->vec.scale(sum + (size_t)t * (size_t)m->E, 1.0f / (1.0f + expf(-open[t] * scale)), m->E);
+            p->k->vec.scale(sum + (size_t)t * (size_t)m->E, th_sigmoid(open[t] * scale), m->E);
     }
     th_scratch_reset(p, mark);
     return ok;
