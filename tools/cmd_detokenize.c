@@ -47,15 +47,9 @@ static bool put_json(Cli *cli, const ThimbleModel *m, const Ids *ids) {
 }
 
 static int read_ids(Cli *cli, Ids *ids) {
-    char why[512];
-    bool io;
-    for (int i = 1; i < cli->opt.n_args; i++) {
-        if (ids_parse(ids, cli->opt.args[i], prompt_most(cli, IDS_SHARE), &io, why, sizeof why)) continue;
-        if (!io) return usage_error(cli, "%s", why);
-        term_error(&cli->term, "%s", why);
-        return EXIT_IO;
-    }
-    return EXIT_DONE;
+    int code = EXIT_DONE;
+    for (int i = 1; i < cli->opt.n_args && code == EXIT_DONE; i++) code = prompt_ids(cli, cli->opt.args[i], "", ids);
+    return code;
 }
 
 int cmd_detokenize(Cli *cli) {

@@ -44,16 +44,11 @@ static bool count_tokens(void *arg, ThimbleModel *vocabulary, size_t *n, Thimble
 
 static int read_input(Score *sc) {
     Cli *cli = sc->cli;
-    char why[512];
-    bool io;
     if (!cli->opt.tokens) return prompt_read(cli, &sc->text);
     if (cli->opt.n_args > 1 || cli->opt.prompt || cli->opt.file)
         return usage_error(cli, "the text is given twice: as --tokens, and as TEXT, -p or -f");
-    if (ids_parse(&sc->ids, cli->opt.tokens, prompt_most(cli, IDS_SHARE), &io, why, sizeof why))
-        return load_charge(cli, sc->ids.cap * sizeof *sc->ids.id, "the tokens");
-    if (!io) return usage_error(cli, "--tokens: %s", why);
-    term_error(&cli->term, "--tokens: %s", why);
-    return EXIT_IO;
+    int code = prompt_ids(cli, cli->opt.tokens, "--tokens: ", &sc->ids);
+    return code == EXIT_DONE ? load_charge(cli, sc->ids.cap * sizeof *sc->ids.id, "the tokens") : code;
 }
 
 static int prepare(Score *sc) {

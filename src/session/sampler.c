@@ -65,17 +65,20 @@ static size_t collect(const SampleInput *in, Candidate *c, uint64_t *nonfinite) 
     return n;
 }
 
+/* An id is never negative: its sign marks what is penalised already. */
+#define PENALISED INT32_MIN
+
 /* Index of id among candidates in id order, or n. */
 static size_t find_id(const Candidate *c, size_t n, int32_t id) {
     size_t low = 0, high = n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (c[mid].id < id)
+        if ((c[mid].id & ~PENALISED) < id)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < n && c[low].id == id ? low : n;
+    return low < n && (c[low].id & ~PENALISED) == id ? low : n;
 }
 
 /* The penalty of Keskar et al. (2019): positive logits are divided, negative ones multiplied; each token once. */
@@ -84,11 +87,14 @@ static void penalise(const ThimbleSampler *sm, const SampleInput *in, Candidate 
     size_t last = sm->repeat_last_n < 0 ? in->n_history : th_min_size(in->n_history, (size_t)sm->repeat_last_n);
     const int32_t *recent = in->history + (in->n_history - last);
     for (size_t h = 0; h < last; h++) {
-        bool seen = false;
-        for (size_t g = 0; g < h && !seen; g++) seen = recent[g] == recent[h];
-        size_t i = seen ? n : find_id(c, n, recent[h]);
-        if (i == n) continue;
+        size_t i = find_id(c, n, recent[h]);
+        if (i == n || c[i].id & PENALISED) continue;
         c[i].logit = c[i].logit > 0 ? c[i].logit / sm->repeat_penalty : c[i].logit * sm->repeat_penalty;
+        c[i].id |= PENALISED;
+    }
+    for (size_t h = 0; h < last; h++) {
+        size_t i = find_id(c, n, recent[h]);
+        if (i < n) c[i].id &= ~PENALISED;
     }
 }
 

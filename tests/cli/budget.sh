@@ -25,6 +25,13 @@ try 0 run $m --raw --temp 0 A -n 3 --ram $floor --json
 ok "the floor itself runs" printed '"text":"BCD"'
 for verb in chat score bench; do try 4 $verb $m --ram $((floor - 1)) $([ $verb = score ] && echo --tokens 1); done
 
+# Texts and ids are in the budget too: a file of them that is too long for it is refused as such.
+yes 1 | head -c $((floor / 16)) >"$tmp/ids"
+try 4 score $m --tokens @"$tmp/ids" --ram $floor
+ok "a file of ids beyond the budget" said "does not fit the budget"
+try 4 detokenize $m @"$tmp/ids" --ram $floor
+try 5 score $m --tokens @"$tmp/none" --ram $floor
+
 # A context that was not asked for is lowered; one that was is not.
 try 0 plan $m -c 2048 --json
 most=$(value floor)

@@ -15,12 +15,9 @@ size_t prompt_most(const Cli *cli, unsigned share) {
     return cli->opt.ram && cli->opt.ram / share < TEXT_FILE_MAX ? (size_t)(cli->opt.ram / share) : TEXT_FILE_MAX;
 }
 
-static int read_file(Cli *cli, Text *text, const char *path) {
-    char why[512], ram[32];
-    const size_t most = prompt_most(cli, TEXT_SHARE);
-    if (text_read_file(text, path, most, why, sizeof why))
-        return load_charge(cli, TEXT_SHARE * (uint64_t)text->n, "the text and its tokens");
-    bool too_long = errno == EFBIG && most < TEXT_FILE_MAX;
+/* A file that was not read: it failed, the user stopped it, or it is longer than the budget allows. */
+static int refuse_file(Cli *cli, bool too_long, const char *why) {
+    char ram[32];
     if (signals_stop()) return signals_exit_code();
     if (too_long)
         term_error(&cli->term, "%s: with its tokens it does not fit the budget of %s", why,
@@ -28,6 +25,23 @@ static int read_file(Cli *cli, Text *text, const char *path) {
     else
         term_error(&cli->term, "%s", why);
     return too_long ? EXIT_BUDGET : EXIT_IO;
+}
+
+static int read_file(Cli *cli, Text *text, const char *path) {
+    char why[512];
+    const size_t most = prompt_most(cli, TEXT_SHARE);
+    if (text_read_file(text, path, most, why, sizeof why))
+        return load_charge(cli, TEXT_SHARE * (uint64_t)text->n, "the text and its tokens");
+    return refuse_file(cli, errno == EFBIG && most < TEXT_FILE_MAX, why);
+}
+
+int prompt_ids(Cli *cli, const char *text, const char *option, Ids *ids) {
+    char why[512];
+    const size_t most = prompt_most(cli, IDS_SHARE);
+    bool io;
+    if (ids_parse(ids, text, most, &io, why, sizeof why)) return EXIT_DONE;
+    if (io) return refuse_file(cli, errno == EFBIG && most < TEXT_FILE_MAX, why);
+    return usage_error(cli, "%s%s", option, why);
 }
 
 void prompt_gone(Cli *cli) {

@@ -16,6 +16,8 @@ enum { TEXT_SHARE = 5, IDS_SHARE = 32 };
 size_t prompt_most(const Cli *cli, unsigned share);
 /* The text of PROMPT, -p, -f or -: exactly one of them; what it takes comes off the budget. Returns an exit code. */
 int prompt_read(Cli *cli, Text *text);
+/* Appends the ids of `text` (ids.h); complaints begin with `option`. Returns an exit code. */
+int prompt_ids(Cli *cli, const char *text, const char *option, Ids *ids);
 /* The text is gone: so much of the budget is free again (its ids are the caller's to charge). */
 void prompt_gone(Cli *cli);
 /* Appends the tokens of a text. flags: THIMBLE_TOK_*. */
