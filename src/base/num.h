@@ -43,6 +43,13 @@ static inline uint16_t th_f32_to_f16(float f) {
     return (uint16_t)(sign | ((m + half - 1 + (m >> shift & 1)) >> shift));
 }
 
+/* The nearest value that binary16 has; what is beyond its range becomes the largest finite one, NaN stays NaN. */
+#define TH_F16_MAX 65504.0f
+static inline float th_f16_nearest(float x) {
+    x = x > TH_F16_MAX ? TH_F16_MAX : x < -TH_F16_MAX ? -TH_F16_MAX : x;
+    return th_f16_to_f32(th_f32_to_f16(x));
+}
+
 static inline float th_bf16_to_f32(uint16_t h) { return th_f32_from_bits((uint32_t)h << 16); }
 static inline uint16_t th_f32_to_bf16(float f) {
     uint32_t u = th_f32_bits(f);

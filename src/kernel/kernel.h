@@ -68,12 +68,16 @@ typedef struct AttnKernel {
 /* Recurrent memories. A head's memory is a matrix of keys x values, cut into blocks of at most SCAN_COLS value columns:
  * s [keys][cols], contiguous. Columns do not know of each other: every sum runs over keys, ascending, from +0, each
  * step one fma, so no instruction set needs a horizontal sum and all of them agree in every bit. Per token, for each
- * column: r    = sum_i s[i] * (a[i] * k[i])          what the decayed memory answers for k (`add`: 0) d    = beta * (v
- * - r) s[i] = fma(k[i], d, a[i] * s[i]) o    = sum_i s[i] * q[i] */
+ * column:
+ *     r = sum_i s[i] * (a[i] * k[i])      what the decayed memory answers for k (`add`: 0)
+ *     d = beta * (v - r);  s[i] = fma(k[i], d, a[i] * s[i]);  o = sum_i s[i] * q[i]
+ * and with `halves` s[i] is then rounded to the nearest binary16 (th_f16_nearest), so that a run of tokens leaves what
+ * the same tokens one by one leave in a memory of binary16. */
 enum { SCAN_COLS = 32 };
 typedef struct ScanJob {
     float *s;
     int keys, cols, T;
+    bool halves;
     const float *q, *k, *v, *a, *beta; /* [T][keys], [T][keys], [T][cols], [T] or [T][keys], [T] */
     float *o;                          /* [T][cols] */
     size_t q_stride, k_stride, v_stride, a_stride, beta_stride, o_stride; /* floats from token to token */

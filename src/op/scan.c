@@ -172,48 +172,6 @@ size_t th_scan_index(const ScanSpec *s, int head, int key, int value) {
     return block_at(s, head, block) + (size_t)key * (size_t)cols + (size_t)(value % SCAN_COLS);
 }
 
-/* Four at a time: to an exponent of all ones one more is the bit of the sign. */
-static bool all_finite(const uint16_t *half, int n) {
-    uint64_t four, found = 0;
-    int i = 0;
-    for (; i + 4 <= n; i += 4) {
-        memcpy(&four, half + i, sizeof four);
-        found |= (four & 0x7C007C007C007C00) + 0x0400040004000400;
-    }
-    for (; i < n; i++) found |= (uint64_t)(half[i] & 0x7C00) + 0x0400;
-    return (found & 0x8000800080008000) == 0;
-}
-
-/* Nearest even; what is beyond binary16 stays the largest finite value of it rather than become infinity, which no
- * later token could decay. NaN stays NaN. */
-static void to_halves(const VecKernel *vec, uint16_t *to, const float *x, int n) {
-    vec->to_f16(to, x, n);
-    if (all_finite(to, n)) return;
-    for (int i = 0; i < n; i++) to[i] = (uint16_t)(to[i] - ((to[i] & 0x7FFF) == 0x7C00));
-}
-
-static void round_to_halves(const VecKernel *vec, float *x, int n) {
-    enum { STRIP = 512 };
-    uint16_t half[STRIP];
-    for (int i = 0; i < n; i += STRIP) {
-        int m = th_min_int(STRIP, n - i);
-        to_halves(vec, half, x + i, m);
-        vec->from_f16(x + i, half, m);
-    }
-}
-
-/* Token by token, the memory rounded between them; after the last one the caller does that by storing it. */
-static void scan_rounded(const Scan *j, ScanJob job) {
-    int T = job.T;
-    job.T = 1;
-    for (int t = 0; t < T; t++) {
-        if (t > 0) round_to_halves(j->vec, job.s, job.keys * job.cols);
-        j->kernel(&job);
-        job.q += job.q_stride, job.k += job.k_stride, job.v += job.v_stride, job.a += job.a_stride;
-        job.beta += job.beta_stride, job.o += job.o_stride;
-    }
-}
-
 /* In place, or in the thread's copy: on trial, and where the memory is not of floats. */
 static void scan_block(const Scan *j, const ScanRun *run, int worker, int head, int block) {
     const ScanSpec *s = j->s;
@@ -238,6 +196,7 @@ static void scan_block(const Scan *j, const ScanRun *run, int worker, int head, 
                    .keys = s->keys,
                    .cols = cols,
                    .T = run->n,
+                   .halves = is_f16,
                    .q = (j->settling ? r->k : r->q) + t * r->q_stride + key,
                    .k = r->k + t * r->k_stride + key,
                    .v = r->v + t * r->v_stride + value,
@@ -250,11 +209,8 @@ static void scan_block(const Scan *j, const ScanRun *run, int worker, int head, 
                    .a_stride = r->a_stride,
                    .beta_stride = r->beta_stride,
                    .o_stride = r->o_stride};
-    if (is_f16)
-        scan_rounded(j, job);
-    else
-        j->kernel(&job);
-    if (is_f16 && !run->journal) to_halves(j->vec, memory, to, (int)values);
+    j->kernel(&job);
+    if (is_f16 && !run->journal) j->vec->to_f16(memory, to, (int)values);
 }
 
 static void scan_blocks(void *arg, int worker, int begin, int end) {

@@ -30,13 +30,14 @@ static float *filled(Guarded *g, size_t n, float low, float high, uint64_t rng[4
     return x;
 }
 
-static void open_case(Case *c, int rule, int keys, int cols, int T, uint64_t seed) {
+static void open_case(Case *c, int rule, int keys, int cols, int T, uint64_t seed, bool halves) {
     uint64_t rng[4];
     th_rng_seed(rng, seed);
     size_t k = (size_t)keys, w = (size_t)cols, t = (size_t)T - 1, a = rule == 1 ? k : 1;
     c->job = (ScanJob){.keys = keys,
                        .cols = cols,
                        .T = T,
+                       .halves = halves,
                        .q_stride = k + 3,
                        .k_stride = k + 5,
                        .v_stride = w + 1,
@@ -49,6 +50,8 @@ static void open_case(Case *c, int rule, int keys, int cols, int T, uint64_t see
     c->job.v = filled(&c->memory[V], t * (w + 1) + w, -2, 2, rng);
     c->job.a = filled(&c->memory[A], t * (a + 2) + a, 0.2f, 1, rng);
     c->job.beta = filled(&c->memory[BETA], t * 3 + 1, 0, 1, rng);
+    if (halves) /* some beyond binary16's range, some near its smallest value */
+        for (size_t i = 0; i < k * w; i++) c->job.s[i] *= i % 7 == 3 ? 1e6f : i % 7 == 5 ? 1e-7f : 1;
     c->job.o = filled(&c->memory[O], t * (w + 4) + w, -9, 9, rng);
 }
 static void close_case(Case *c) {
@@ -88,16 +91,19 @@ static void check_rule(const ScanKernel *c, const ScanKernel *k, int rule, const
     bool good = true;
     for (int cols = 1; cols <= SCAN_COLS; cols++)
         for (size_t i = 0; i < TH_COUNT(all_keys) * TH_COUNT(all_T); i++)
-            for (int piece = 1; piece <= 4; piece += 3) {
+            for (int how = 0; how < 4; how++) {
+                int piece = how & 1 ? 4 : 1;
+                bool halves = how & 2;
                 int keys = all_keys[i % TH_COUNT(all_keys)], T = all_T[i / TH_COUNT(all_keys)];
                 Case want, got;
-                open_case(&want, rule, keys, cols, T, i + 1);
-                open_case(&got, rule, keys, cols, T, i + 1);
-                check_now("%s %s, %d keys, %d columns, %d tokens", k->origin, rule_names[rule], keys, cols, T);
+                open_case(&want, rule, keys, cols, T, i + 1, halves);
+                open_case(&got, rule, keys, cols, T, i + 1, halves);
+                check_now("%s %s, %d keys, %d columns, %d tokens%s", k->origin, rule_names[rule], keys, cols, T,
+                          halves ? ", halves" : "");
                 run(c, rule, &want.job);
                 run_cut(k, rule, &got.job, piece);
                 if (good && !same_case(&want, &got)) {
-                    printf("# %d keys, %d columns, %d tokens by %d differ\n", keys, cols, T, piece);
+                    printf("# %d keys, %d columns, %d tokens by %d, halves %d differ\n", keys, cols, T, piece, halves);
                     good = false;
                 }
                 close_case(&want);
@@ -110,7 +116,7 @@ static void check_rule(const ScanKernel *c, const ScanKernel *k, int rule, const
 static void check_equations(const ScanKernel *c, int rule, Tap *tap) {
     enum { KEYS = 32, COLS = 5, T = 6 };
     Case x;
-    open_case(&x, rule, KEYS, COLS, T, 77);
+    open_case(&x, rule, KEYS, COLS, T, 77, false);
     const ScanJob *j = &x.job;
     double s[KEYS][COLS], worst = 0, o[T][COLS];
     for (int i = 0; i < KEYS * COLS; i++) s[i / COLS][i % COLS] = (double)j->s[i];
@@ -215,17 +221,19 @@ static void check_math(const ScanKernel *c, Tap *tap) {
 /* Nanoseconds per token of one block of 128 keys and 32 columns, and of 256 channels. */
 static void bench(const ScanKernel *k) {
     Case x;
-    for (int rule = 0; rule < N_RULES; rule++)
+    for (int kind = 0; kind < 2 * N_RULES; kind++)
         for (int T = 1; T <= MOST_T; T += MOST_T - 1) {
+            int rule = kind / 2, halves = kind % 2;
             double best = 1e9;
-            open_case(&x, rule, MOST_KEYS, SCAN_COLS, T, 3);
+            open_case(&x, rule, MOST_KEYS, SCAN_COLS, T, 3, halves);
             for (int i = 0; i < 400; i++) {
                 double start = check_seconds();
                 for (int n = 0; n < 20; n++) run(k, rule, &x.job);
                 best = fmin(best, (check_seconds() - start) / 20);
             }
             close_case(&x);
-            printf("%-12s %-12s T %d %8.0f ns per token\n", k->origin, rule_names[rule], T, best * 1e9 / T);
+            printf("%-12s %-12s %s T %d %8.0f ns per token\n", k->origin, rule_names[rule], halves ? "f16" : "f32", T,
+                   best * 1e9 / T);
         }
     uint64_t rng[4];
     th_rng_seed(rng, 1);

@@ -9,6 +9,9 @@
 #define TH_INLINE static inline __attribute__((always_inline))
 enum { WIDE = 4 }; /* registers of a full piece of columns */
 
+typedef struct Rule {
+    bool by_key, is_delta, halves;
+} Rule;
 typedef struct Columns {
     float32x4_t v[WIDE];
 } Columns;
@@ -52,47 +55,61 @@ TH_INLINE Columns sub(Columns a, Columns b, int n) {
     return a;
 }
 
+TH_INLINE Columns nearest_half(Columns a, int n) {
+    for (int i = 0; i < n; i++) { /* NaN goes through min and max */
+        float32x4_t x = vminq_f32(vdupq_n_f32(TH_F16_MAX), vmaxq_f32(vdupq_n_f32(-TH_F16_MAX), a.v[i]));
+        a.v[i] = vcvt_f32_f16(vcvt_f16_f32(x));
+    }
+    return a;
+}
+
 /* One token of columns [at, ...); returns the next one's r if it is wanted. */
-TH_INLINE Columns step(const ScanJob *j, int at, size_t t, Columns d, bool by_key, bool next, int n, int few) {
+TH_INLINE Columns step(const ScanJob *j, int at, size_t t, Columns d, Rule rule, bool next, int n, int few) {
     const float *k = j->k + t * j->k_stride, *q = j->q + t * j->q_stride, *a = j->a + t * j->a_stride;
     const float *next_k = k + (next ? j->k_stride : 0), *next_a = a + (next ? j->a_stride : 0);
     Columns o = zero(), r = zero();
     for (int i = 0; i < j->keys; i++) {
         float *row = j->s + (size_t)i * (size_t)j->cols + at;
-        Columns s = fuse(d, k[i], mul(a[by_key ? i : 0], load(row, n, few), n), n);
-        store(row, s, n, few);
+        Columns s = fuse(d, k[i], mul(a[rule.by_key ? i : 0], load(row, n, few), n), n);
         o = fuse(s, q[i], o, n);
-        if (next) r = fuse(s, next_a[by_key ? i : 0] * next_k[i], r, n);
+        if (rule.halves) s = nearest_half(s, n);
+        store(row, s, n, few);
+        if (next) r = fuse(s, next_a[rule.by_key ? i : 0] * next_k[i], r, n);
     }
     store(j->o + t * j->o_stride + at, o, n, few);
     return r;
 }
 
-TH_INLINE void piece(const ScanJob *j, int at, bool by_key, bool is_delta, int n, int few) {
+TH_INLINE void piece(const ScanJob *j, int at, Rule rule, int n, int few) {
     Columns r = zero();
-    for (int i = 0; is_delta && i < j->keys && j->T > 0; i++)
-        r = fuse(load(j->s + (size_t)i * (size_t)j->cols + at, n, few), j->a[by_key ? i : 0] * j->k[i], r, n);
+    for (int i = 0; rule.is_delta && i < j->keys && j->T > 0; i++)
+        r = fuse(load(j->s + (size_t)i * (size_t)j->cols + at, n, few), j->a[rule.by_key ? i : 0] * j->k[i], r, n);
     for (size_t t = 0; t < (size_t)j->T; t++) {
         Columns d = load(j->v + t * j->v_stride + at, n, few);
-        if (is_delta) d = sub(d, r, n);
+        if (rule.is_delta) d = sub(d, r, n);
         d = mul(j->beta[t * j->beta_stride], d, n);
-        if (is_delta && t + 1 < (size_t)j->T)
-            r = step(j, at, t, d, by_key, true, n, few);
+        if (rule.is_delta && t + 1 < (size_t)j->T)
+            r = step(j, at, t, d, rule, true, n, few);
         else
-            step(j, at, t, d, by_key, false, n, few);
+            step(j, at, t, d, rule, false, n, few);
     }
 }
 
-TH_INLINE void scan(const ScanJob *j, bool by_key, bool is_delta) {
+TH_INLINE void scan(const ScanJob *j, Rule rule) {
     int at = 0;
-    for (; at + 4 * WIDE <= j->cols; at += 4 * WIDE) piece(j, at, by_key, is_delta, WIDE, 4);
-    for (; at + 4 <= j->cols; at += 4) piece(j, at, by_key, is_delta, 1, 4);
-    if (at < j->cols) piece(j, at, by_key, is_delta, 1, j->cols - at);
+    for (; at + 4 * WIDE <= j->cols; at += 4 * WIDE) piece(j, at, rule, WIDE, 4);
+    for (; at + 4 <= j->cols; at += 4) piece(j, at, rule, 1, 4);
+    if (at < j->cols) piece(j, at, rule, 1, j->cols - at);
 }
 
-static void delta(const ScanJob *j) { scan(j, false, true); }
-static void delta_keys(const ScanJob *j) { scan(j, true, true); }
-static void add(const ScanJob *j) { scan(j, false, false); }
+/* Constants in, so that each kind of memory is code of its own. */
+TH_INLINE void scan_either(const ScanJob *j, bool by_key, bool is_delta) {
+    if (j->halves) scan(j, (Rule){by_key, is_delta, true});
+    else scan(j, (Rule){by_key, is_delta, false});
+}
+static void delta(const ScanJob *j) { scan_either(j, false, true); }
+static void delta_keys(const ScanJob *j) { scan_either(j, true, true); }
+static void add(const ScanJob *j) { scan_either(j, false, false); }
 
 /* Four taps of four channels come apart in one load; everything else goes channel by channel. */
 static void conv(float *y, const float *const *x, const float *w, const float *bias, int n, int taps, bool silu) {

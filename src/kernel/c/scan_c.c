@@ -26,6 +26,7 @@ static void scan(const ScanJob *j, size_t a_step, bool is_delta) {
             for (int e = 0; e < j->cols; e++) {
                 s[e] = th_fmaf(k[i], d[e], decay * s[e]);
                 sum[e] = th_fmaf(s[e], q[i], sum[e]);
+                if (j->halves) s[e] = th_f16_nearest(s[e]);
             }
         }
         for (int e = 0; e < j->cols; e++) o[e] = sum[e];

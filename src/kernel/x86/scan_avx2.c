@@ -11,6 +11,9 @@ typedef struct Columns {
     bool two;
     int n; /* below 8: a part */
 } Columns;
+typedef struct Rule {
+    bool by_key, is_delta, halves;
+} Rule;
 typedef struct Pair {
     __m256 lo, hi;
 } Pair;
@@ -26,6 +29,14 @@ TH_INLINE void pair_store(float *x, Pair v, Columns c) {
 TH_INLINE Pair pair_fma(Pair a, __m256 b, Pair c, bool two) {
     return (Pair){_mm256_fmadd_ps(a.lo, b, c.lo), two ? _mm256_fmadd_ps(a.hi, b, c.hi) : c.hi};
 }
+TH_INLINE __m256 nearest_half(__m256 x) {
+    __m256 most = _mm256_set1_ps(TH_F16_MAX); /* of two values with a NaN, min and max give the second */
+    x = _mm256_max_ps(_mm256_set1_ps(-TH_F16_MAX), _mm256_min_ps(most, x));
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+TH_INLINE Pair pair_nearest_half(Pair x, bool two) {
+    return (Pair){nearest_half(x.lo), two ? nearest_half(x.hi) : x.hi};
+}
 TH_INLINE Pair pair_mul(__m256 a, Pair b) { return (Pair){_mm256_mul_ps(a, b.lo), _mm256_mul_ps(a, b.hi)}; }
 
 /* r = sum over keys of s * (a * k). */
@@ -38,46 +49,52 @@ TH_INLINE Pair recall(const ScanJob *j, bool by_key, Columns c) {
 }
 
 /* One token; returns the next one's r if it is wanted. */
-TH_INLINE Pair step(const ScanJob *j, size_t t, Pair d, bool by_key, bool next, Columns c) {
+TH_INLINE Pair step(const ScanJob *j, size_t t, Pair d, Rule rule, bool next, Columns c) {
     const float *k = j->k + t * j->k_stride, *q = j->q + t * j->q_stride, *a = j->a + t * j->a_stride;
     const float *next_k = k + (next ? j->k_stride : 0), *next_a = a + (next ? j->a_stride : 0);
     Pair o = pair_zero(), r = pair_zero();
     for (int i = 0; i < j->keys; i++) {
         float *row = j->s + (size_t)i * (size_t)j->cols + c.at;
-        Pair s =
-            pair_fma(d, _mm256_set1_ps(k[i]), pair_mul(_mm256_set1_ps(a[by_key ? i : 0]), pair_load(row, c)), c.two);
-        pair_store(row, s, c);
+        __m256 decay = _mm256_set1_ps(a[rule.by_key ? i : 0]);
+        Pair s = pair_fma(d, _mm256_set1_ps(k[i]), pair_mul(decay, pair_load(row, c)), c.two);
         o = pair_fma(s, _mm256_set1_ps(q[i]), o, c.two);
-        if (next) r = pair_fma(s, _mm256_set1_ps(next_a[by_key ? i : 0] * next_k[i]), r, c.two);
+        if (rule.halves) s = pair_nearest_half(s, c.two);
+        pair_store(row, s, c);
+        if (next) r = pair_fma(s, _mm256_set1_ps(next_a[rule.by_key ? i : 0] * next_k[i]), r, c.two);
     }
     pair_store(j->o + t * j->o_stride + c.at, o, c);
     return r;
 }
 
-TH_INLINE void columns(const ScanJob *j, bool by_key, bool is_delta, Columns c) {
+TH_INLINE void columns(const ScanJob *j, Rule rule, Columns c) {
     Pair r = pair_zero();
-    if (is_delta && j->T > 0) r = recall(j, by_key, c);
+    if (rule.is_delta && j->T > 0) r = recall(j, rule.by_key, c);
     for (size_t t = 0; t < (size_t)j->T; t++) {
         Pair d = pair_load(j->v + t * j->v_stride + c.at, c);
-        if (is_delta) d = (Pair){_mm256_sub_ps(d.lo, r.lo), _mm256_sub_ps(d.hi, r.hi)};
+        if (rule.is_delta) d = (Pair){_mm256_sub_ps(d.lo, r.lo), _mm256_sub_ps(d.hi, r.hi)};
         d = pair_mul(_mm256_set1_ps(j->beta[t * j->beta_stride]), d);
-        if (is_delta && t + 1 < (size_t)j->T)
-            r = step(j, t, d, by_key, true, c);
+        if (rule.is_delta && t + 1 < (size_t)j->T)
+            r = step(j, t, d, rule, true, c);
         else
-            step(j, t, d, by_key, false, c);
+            step(j, t, d, rule, false, c);
     }
 }
 
-TH_INLINE void scan(const ScanJob *j, bool by_key, bool is_delta) {
+TH_INLINE void scan(const ScanJob *j, Rule rule) {
     int at = 0;
-    for (; at + 16 <= j->cols; at += 16) columns(j, by_key, is_delta, (Columns){.at = at, .two = true, .n = 8});
-    for (; at + 8 <= j->cols; at += 8) columns(j, by_key, is_delta, (Columns){.at = at, .n = 8});
-    if (at < j->cols) columns(j, by_key, is_delta, (Columns){.at = at, .n = j->cols - at});
+    for (; at + 16 <= j->cols; at += 16) columns(j, rule, (Columns){.at = at, .two = true, .n = 8});
+    for (; at + 8 <= j->cols; at += 8) columns(j, rule, (Columns){.at = at, .n = 8});
+    if (at < j->cols) columns(j, rule, (Columns){.at = at, .n = j->cols - at});
 }
 
-static void delta(const ScanJob *j) { scan(j, false, true); }
-static void delta_keys(const ScanJob *j) { scan(j, true, true); }
-static void add(const ScanJob *j) { scan(j, false, false); }
+/* Constants in, so that each kind of memory is code of its own. */
+TH_INLINE void scan_either(const ScanJob *j, bool by_key, bool is_delta) {
+    if (j->halves) scan(j, (Rule){by_key, is_delta, true});
+    else scan(j, (Rule){by_key, is_delta, false});
+}
+static void delta(const ScanJob *j) { scan_either(j, false, true); }
+static void delta_keys(const ScanJob *j) { scan_either(j, true, true); }
+static void add(const ScanJob *j) { scan_either(j, false, false); }
 
 /* Four taps of 8 channels, [channel][tap] in memory, to tap[i][channel]. */
 TH_INLINE void turn_taps(const float *w, __m256 tap[4]) {

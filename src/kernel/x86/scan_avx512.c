@@ -5,6 +5,9 @@
 #include "kernel/x86/lanes_avx512.h"
 #include "kernel/x86/vec_math_avx512.h"
 
+typedef struct Rule {
+    bool by_key, is_delta, halves;
+} Rule;
 typedef struct Pair {
     __m512 lo, hi;
 } Pair;
@@ -21,6 +24,12 @@ TH_INLINE Pair pair_fma(Pair a, __m512 b, Pair c) {
     return (Pair){_mm512_fmadd_ps(a.lo, b, c.lo), _mm512_fmadd_ps(a.hi, b, c.hi)};
 }
 
+TH_INLINE __m512 nearest_half(__m512 x) {
+    __m512 most = _mm512_set1_ps(TH_F16_MAX); /* of two values with a NaN, min and max give the second */
+    x = _mm512_max_ps(_mm512_set1_ps(-TH_F16_MAX), _mm512_min_ps(most, x));
+    return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
 /* r = sum over keys of s * (a * k). */
 TH_INLINE Pair recall(const ScanJob *j, const float *k, const float *a, bool by_key, __mmask16 lo, __mmask16 hi) {
     Pair r = pair_zero();
@@ -31,41 +40,48 @@ TH_INLINE Pair recall(const ScanJob *j, const float *k, const float *a, bool by_
 }
 
 /* One token; returns the next one's r if it is wanted (next_k). */
-TH_INLINE Pair step(const ScanJob *j, size_t t, Pair d, bool by_key, bool next, __mmask16 lo, __mmask16 hi) {
+TH_INLINE Pair step(const ScanJob *j, size_t t, Pair d, Rule rule, bool next, __mmask16 lo, __mmask16 hi) {
     const float *k = j->k + t * j->k_stride, *q = j->q + t * j->q_stride, *a = j->a + t * j->a_stride;
     const float *next_k = k + (next ? j->k_stride : 0), *next_a = a + (next ? j->a_stride : 0);
     Pair o = pair_zero(), r = pair_zero();
     for (int i = 0; i < j->keys; i++) {
         float *row = j->s + (size_t)i * (size_t)j->cols;
-        __m512 decay = _mm512_set1_ps(a[by_key ? i : 0]), key = _mm512_set1_ps(k[i]);
+        __m512 decay = _mm512_set1_ps(a[rule.by_key ? i : 0]), key = _mm512_set1_ps(k[i]);
         Pair s = pair_load(row, lo, hi);
         s = pair_fma(d, key, (Pair){_mm512_mul_ps(decay, s.lo), _mm512_mul_ps(decay, s.hi)});
-        pair_store(row, s, lo, hi);
         o = pair_fma(s, _mm512_set1_ps(q[i]), o);
-        if (next) r = pair_fma(s, _mm512_set1_ps(next_a[by_key ? i : 0] * next_k[i]), r);
+        if (rule.halves) s = (Pair){nearest_half(s.lo), nearest_half(s.hi)};
+        pair_store(row, s, lo, hi);
+        if (next) r = pair_fma(s, _mm512_set1_ps(next_a[rule.by_key ? i : 0] * next_k[i]), r);
     }
     pair_store(j->o + t * j->o_stride, o, lo, hi);
     return r;
 }
 
-TH_INLINE void scan(const ScanJob *j, bool by_key, bool is_delta, __mmask16 lo, __mmask16 hi) {
+TH_INLINE void scan(const ScanJob *j, Rule rule, __mmask16 lo, __mmask16 hi) {
     Pair r = pair_zero();
-    if (is_delta && j->T > 0) r = recall(j, j->k, j->a, by_key, lo, hi);
+    if (rule.is_delta && j->T > 0) r = recall(j, j->k, j->a, rule.by_key, lo, hi);
     for (size_t t = 0; t < (size_t)j->T; t++) {
         Pair d = pair_load(j->v + t * j->v_stride, lo, hi);
         __m512 beta = _mm512_set1_ps(j->beta[t * j->beta_stride]);
-        if (is_delta) d = (Pair){_mm512_sub_ps(d.lo, r.lo), _mm512_sub_ps(d.hi, r.hi)};
+        if (rule.is_delta) d = (Pair){_mm512_sub_ps(d.lo, r.lo), _mm512_sub_ps(d.hi, r.hi)};
         d = (Pair){_mm512_mul_ps(beta, d.lo), _mm512_mul_ps(beta, d.hi)};
-        if (is_delta && t + 1 < (size_t)j->T)
-            r = step(j, t, d, by_key, true, lo, hi);
+        if (rule.is_delta && t + 1 < (size_t)j->T)
+            r = step(j, t, d, rule, true, lo, hi);
         else
-            step(j, t, d, by_key, false, lo, hi);
+            step(j, t, d, rule, false, lo, hi);
     }
 }
 
-static void delta(const ScanJob *j) { scan(j, false, true, first_lanes(j->cols), first_lanes(j->cols - 16)); }
-static void delta_keys(const ScanJob *j) { scan(j, true, true, first_lanes(j->cols), first_lanes(j->cols - 16)); }
-static void add(const ScanJob *j) { scan(j, false, false, first_lanes(j->cols), first_lanes(j->cols - 16)); }
+/* Constants in, so that each kind of memory is code of its own. */
+TH_INLINE void scan_either(const ScanJob *j, bool by_key, bool is_delta) {
+    __mmask16 lo = first_lanes(j->cols), hi = first_lanes(j->cols - 16);
+    if (j->halves) scan(j, (Rule){by_key, is_delta, true}, lo, hi);
+    else scan(j, (Rule){by_key, is_delta, false}, lo, hi);
+}
+static void delta(const ScanJob *j) { scan_either(j, false, true); }
+static void delta_keys(const ScanJob *j) { scan_either(j, true, true); }
+static void add(const ScanJob *j) { scan_either(j, false, false); }
 
 /* Four taps of 16 channels, [channel][tap] in memory, to tap[i][channel]. */
 TH_INLINE void turn_taps(const float *w, __m512 tap[4]) {
