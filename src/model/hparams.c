@@ -91,17 +91,20 @@ static bool has_in_block(const Gguf *g, int block, const char *name) {
     return th_gguf_tensor(g, full) != NULL;
 }
 
+static bool is_head(const Gguf *g, int block) {
+    return has_in_block(g, block, "nextn.enorm") || has_in_block(g, block, "nextn.eh_proj");
+}
+
 /* MTP blocks stand behind the trunk. A file may hold nothing else (a draft head of its own); and a converter may have
- * counted layers of the trunk among them: the tensors decide. */
+ * counted layers of the trunk among them, or them among the layers of the trunk: the tensors decide. */
 static bool find_trunk(Hparams *hp, const Gguf *g, Err *err) {
     hp->n_layer = hp->n_layer_all - hp->n_nextn;
-    bool head = has_in_block(g, hp->n_layer, "nextn.enorm") || has_in_block(g, hp->n_layer, "nextn.eh_proj");
-    if (head && !has_in_block(g, 0, "attn_norm"))
+    if (is_head(g, hp->n_layer) && !has_in_block(g, 0, "attn_norm"))
         return th_fail(err, THIMBLE_E_UNSUPPORTED,
                        "this file holds only the draft head (MTP block) of a model; open the model's own file");
-    while (hp->n_nextn > 0 && has_in_block(g, hp->n_layer, "attn_norm") &&
-           !has_in_block(g, hp->n_layer, "nextn.enorm") && !has_in_block(g, hp->n_layer, "nextn.eh_proj"))
+    while (hp->n_nextn > 0 && has_in_block(g, hp->n_layer, "attn_norm") && !is_head(g, hp->n_layer))
         hp->n_layer++, hp->n_nextn--;
+    while (hp->n_layer > 1 && is_head(g, hp->n_layer - 1)) hp->n_layer--, hp->n_nextn++;
     return true;
 }
 

@@ -150,17 +150,17 @@ static bool guess(Session *s, size_t room, Guess *g, Err *err) {
     *g = (Guess){0};
     int most = th_min_int(e->model.options.draft_rows - 1, e->model.context - s->length - 1);
     most = th_min_int(most, th_session_pass_size(s, th_min_size(room, DRAFT_ROWS)) - 1);
-    if (e->draft == THIMBLE_DRAFT_OFF || most < 1) return true;
+    bool is_auto = e->draft_asked == THIMBLE_DRAFT_AUTO;
+    if (e->draft == THIMBLE_DRAFT_OFF || most < 1 || (!is_auto && th_pace_wants_plain(&s->pace))) return true;
     double start = th_sys_seconds();
     uint64_t moved = e->model.moved;
     bool ok = true;
-    if (e->draft_asked == THIMBLE_DRAFT_AUTO)
+    if (is_auto)
         ok = guess_automatically(s, g, most, err);
     else if (e->draft == THIMBLE_DRAFT_MTP)
         ok = ask_head(s, g, most, err);
     else
         look_up(s, g, most);
-    bool is_auto = e->draft_asked == THIMBLE_DRAFT_AUTO;
     if (s->script && (!is_auto || (g->n && g->luck == LUCK_MTP))) follow_script(s, g, is_auto ? g->n : most);
     g->rows = is_auto ? th_min_int(g->rows, g->n) : g->n;
     g->seconds = th_sys_seconds() - start;

@@ -122,11 +122,12 @@ static int trusted(Pace *p, int luck, int k) {
     return k;
 }
 
+bool th_pace_wants_plain(const Pace *p) { return p->plain_s <= 0 || p->since_plain >= STALE; }
+
 int th_pace_choose(Pace *p, int luck, int most) {
     Luck *l = &p->luck[luck];
-    if (most < 1 || p->plain_s <= 0) return 0;
+    if (most < 1 || th_pace_wants_plain(p)) return 0;
     if (luck == LUCK_MTP && l->seen < HEARD) return 0;
-    if (p->since_plain >= STALE) return 0; /* what a plain pass takes is what all is compared with */
     most = most > DRAFT_MOST ? DRAFT_MOST : most;
     if (!p->tried && most > PROBE) most = PROBE; /* what rows cost is only believed as yet */
     most = trusted(p, luck, most);

@@ -55,6 +55,8 @@ typedef struct Pace {
 void th_pace_init(Pace *p, double slope, double guess);
 /* A pass over so many rows of a prompt took so long. */
 void th_pace_prompt(Pace *p, int rows, double pass_s);
+/* Should the next pass run no guesses, whatever they promise? What a plain pass takes is what all is compared with. */
+bool th_pace_wants_plain(const Pace *p);
 /* How many guesses (0..most) of this kind the next pass should prove. Counts: call once per pass that has guesses. */
 int th_pace_choose(Pace *p, int luck, int most);
 /* The best gain of 1..most guesses; pure. */

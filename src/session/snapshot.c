@@ -10,7 +10,7 @@
 
 #include "os/outfile.h"
 
-enum { SMALL_CHUNK = 4096, LARGE_CHUNK = 1 << 20, SAVED_CHECKPOINTS = 3 };
+enum { SMALL_CHUNK = 4096, SAMPLE = 256, LARGE_CHUNK = 1 << 20 };
 static const char MAGIC[8] = {'T', 'H', 'M', 'B', 'S', 'E', 'S', 'S'};
 
 /* ---- what a snapshot is bound to ------------------------------------------------------------------------------------
@@ -33,6 +33,19 @@ static bool hash_shard(const Gguf *g, uint32_t shard, XXH3_state_t *sum, Err *er
     return true;
 }
 
+/* The middle of each tensor: files of one exporter may differ in nothing but their values. */
+static bool hash_samples(const Gguf *g, uint32_t shard, XXH3_state_t *sum, Err *err) {
+    char sample[SAMPLE];
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        const GgufTensor *t = &g->tensors[i];
+        size_t n = th_min_size(sizeof sample, (size_t)t->bytes);
+        if (t->shard != shard || n == 0) continue;
+        if (!th_file_read(&g->files[shard], sample, n, t->offset + (t->bytes - n) / 2, err)) return false;
+        XXH3_128bits_update(sum, sample, n);
+    }
+    return true;
+}
+
 /* What else the numbers of a state depend on. The frequencies stand for all rules of positions and context. */
 static uint64_t hash_rules(const Model *m) {
     XXH3_state_t sum;
@@ -49,14 +62,15 @@ static uint64_t hash_rules(const Model *m) {
     return XXH3_64bits_digest(&sum);
 }
 
-/* Read once, when the first snapshot asks: megabytes where the vocabulary is large. */
+/* Read once, when the first snapshot asks: megabytes where the vocabulary is large, a page of each tensor. */
 static bool identify(Engine *e, Err *err) {
     bool ok = true;
     pthread_mutex_lock(&e->lock);
     if (!e->has_identity) {
         XXH3_state_t sum;
         XXH3_128bits_reset(&sum);
-        for (uint32_t i = 0; ok && i < e->gguf.n_shards; i++) ok = hash_shard(&e->gguf, i, &sum, err);
+        for (uint32_t i = 0; ok && i < e->gguf.n_shards; i++)
+            ok = hash_shard(&e->gguf, i, &sum, err) && hash_samples(&e->gguf, i, &sum, err);
         XXH128_hash_t hash = XXH3_128bits_digest(&sum);
         e->identity[0] = hash.low64, e->identity[1] = hash.high64;
         e->rules = hash_rules(&e->model);
@@ -100,7 +114,7 @@ static uint32_t choose_points(const Session *s, SnapshotPoint *points, const cha
         order[k] = i;
         n++;
     }
-    uint32_t used = (uint32_t)th_min_int(n, SAVED_CHECKPOINTS);
+    uint32_t used = (uint32_t)th_min_int(n, SNAPSHOT_MOST_CHECKPOINTS);
     for (uint32_t k = 0; k < used; k++) {
         int i = order[used > 1 ? (int)k * (n - 1) / (int)(used - 1) : n - 1];
         points[k] = (SnapshotPoint){.position = c->slot[i].position,

@@ -15,17 +15,6 @@
 enum { WORTH_KEEPING = 32, WORTH_LOADING = 16, MOST_TRIES = 8, NAME_BYTES = 80 };
 static const double HALF_LIFE = 6 * 3600;
 
-bool th_store_open(Store *st, Engine *e, const char *dir, uint64_t most_bytes, Err *err) {
-    *st = (Store){.engine = e, .most_bytes = most_bytes};
-    if (strlen(dir) >= sizeof st->dir || dir[0] == 0)
-        return th_fail(err, THIMBLE_E_ARG, "\"%.80s\" is no path of a folder", dir);
-    snprintf(st->dir, sizeof st->dir, "%s", dir);
-    if (!th_folder_make(st->dir, err)) return false;
-    int n = th_outfile_sweep(st->dir);
-    if (n > 0) th_log(&e->options.log, THIMBLE_LOG_NOTICE, "%s: removed %d unfinished files of a crash", st->dir, n);
-    return true;
-}
-
 /* ---- names and scores
  * ------------------------------------------------------------------------------------------------ */
 
@@ -203,6 +192,18 @@ static bool make_room(Store *st, uint64_t bytes, const char *name, Census *c, Er
         if (!th_folder_remove(st->dir, c->worst))
             return th_fail(err, THIMBLE_E_IO, "%s/%s cannot be removed to make room", st->dir, c->worst);
     }
+}
+
+bool th_store_open(Store *st, Engine *e, const char *dir, uint64_t most_bytes, Err *err) {
+    *st = (Store){.engine = e, .most_bytes = most_bytes};
+    if (strlen(dir) >= sizeof st->dir || dir[0] == 0)
+        return th_fail(err, THIMBLE_E_ARG, "\"%.80s\" is no path of a folder", dir);
+    snprintf(st->dir, sizeof st->dir, "%s", dir);
+    if (!th_folder_make(st->dir, err)) return false;
+    int n = th_outfile_sweep(st->dir);
+    if (n > 0) th_log(&e->options.log, THIMBLE_LOG_NOTICE, "%s: removed %d unfinished files of a crash", st->dir, n);
+    Census census;
+    return make_room(st, 0, "", &census, err); /* it may have been larger once */
 }
 
 /* A file that lost its header would never be loaded, and its name would be taken for ever. */

@@ -217,6 +217,8 @@ static void experts(Making *k, int il) {
     if (m->sinks) bias(k, il, "ffn_gate_inp.bias", m->experts);
     if (m->shared_ff) {
         if (!m->groups && !m->shared_plain) bias(k, il, "ffn_gate_inp_shexp.weight", m->dim);
+        if (m->shared_gate_bias != 0)
+            tensor(k, in_layer(il, "ffn_gate_inp_shexp.bias"), TYPE_F32, 1, 1, 1, m->shared_gate_bias);
         matrix(k, il, "ffn_gate_shexp.weight", m->dim, m->shared_ff);
         matrix(k, il, "ffn_up_shexp.weight", m->dim, m->shared_ff);
         matrix(k, il, "ffn_down_shexp.weight", m->shared_ff, m->dim);

@@ -24,6 +24,7 @@ typedef struct RandomModel {
     int mamba_heads, mamba_head, mamba_state, mamba_groups;
     bool sinks; /* gpt-oss: sinks, biases of outputs, routers and experts */
     bool select_bias, shared_plain;
+    float shared_gate_bias; /* of the shared expert's gate; 0: there is none */
     const char *ffn_norm; /* NULL: ffn_norm */
     /* latent attention (deepseek2, bailingmoe3): latent 0: none; head_size counts rope_dims, values have head_size -
      * rope_dims; query_latent 0: queries are not compressed */

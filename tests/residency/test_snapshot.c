@@ -560,6 +560,11 @@ static void other_models_and_settings(void **state) {
     Victim v = make_victim(write_model(&m, "companions.gguf"), &o);
     refuse(&v, &s.good, THIMBLE_E_STATE, "another model");
     close_victim(&v);
+    m = hybrid();
+    m.seed++; /* the same header, other weights */
+    v = make_victim(write_model(&m, "tuned.gguf"), &o);
+    refuse(&v, &s.good, THIMBLE_E_STATE, "a fine-tuned model");
+    close_victim(&v);
     o = options(300, THIMBLE_CACHE_F16);
     v = make_victim(s.path, &o);
     refuse(&v, &s.good, THIMBLE_E_STATE, "another cache type");

@@ -73,6 +73,22 @@ static void experts(void **state) {
     }
 }
 
+/* A gate that a bias holds open is 1 whatever else is said, so two such biases cannot be told apart. */
+static void shared_gate(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen2moe", m.biases = true, m.experts = 6, m.experts_used = 2, m.expert_ff = 32, m.shared_ff = 32;
+    size_t bytes = (size_t)N_TOKENS * (size_t)m.vocab * sizeof(float);
+    float *plain = run(m, 0, "plain.gguf");
+    m.shared_gate_bias = 300;
+    float *open = run(m, 0, "open.gguf");
+    m.shared_gate_bias = 900;
+    float *wide_open = run(m, 0, "wide_open.gguf");
+    assert_memory_not_equal(plain, open, bytes);
+    assert_memory_equal(open, wide_open, bytes);
+    free(plain), free(open), free(wide_open);
+}
+
 static void latent(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 2; seed++) {
@@ -96,7 +112,8 @@ static void keyed_memories(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(dense_and_tied), cmocka_unit_test(experts),
-                                       cmocka_unit_test(latent), cmocka_unit_test(keyed_memories)};
+                                       cmocka_unit_test(shared_gate), cmocka_unit_test(latent),
+                                       cmocka_unit_test(keyed_memories)};
     th_scratch_open(&dir);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     th_scratch_close(&dir);

@@ -98,8 +98,10 @@ static void one_plain_pass_comes_first(void **state) {
     (void)state;
     Pace pace;
     th_pace_init(&pace, 0.02, 0);
+    assert_true(th_pace_wants_plain(&pace));
     assert_int_equal(th_pace_choose(&pace, LUCK_MATCH_LONG, 8), 0);
     th_pace_measured(&pace, LUCK_MATCH_LONG, 1, 0.1, 0);
+    assert_false(th_pace_wants_plain(&pace));
     assert_int_equal(th_pace_choose(&pace, LUCK_MATCH_LONG, 8), 2); /* what rows cost is only believed */
     th_pace_measured(&pace, LUCK_MATCH_LONG, 3, 0.104, 0);
     assert_int_equal(th_pace_choose(&pace, LUCK_MATCH_LONG, 8), 8);

@@ -132,6 +132,12 @@ static void the_tensors_say_what_the_trunk_is(void **state) {
     assert_int_equal(hp.layer[LAYERS].ff, 96);
     assert_false(hp.layer[LAYERS].recurrent);
     end();
+    begin(LAYERS + 1); /* the key was not written */
+    tensor("blk.0.attn_norm.weight", 64, 1), tensor("blk.8.nextn.eh_proj.weight", 128, 64);
+    assert_true(finish());
+    assert_int_equal(hp.n_layer, LAYERS);
+    assert_int_equal(hp.n_nextn, 1);
+    end();
     begin(LAYERS), number("qwen35.nextn_predict_layers", 1); /* the key was left, the block is an ordinary one */
     tensor("blk.0.attn_norm.weight", 64, 1), tensor("blk.7.attn_norm.weight", 64, 1);
     assert_true(finish());

@@ -22,7 +22,7 @@ typedef struct Moe {
     int n_members;                    /* the last one is down */
     Linear *separate;                 /* [X][3] instead of a bundle: very old files have a tensor for each expert */
     Linear shared_gate, shared_up, shared_down;
-    const Weight *shared_inp, *shared_inp_scale;
+    const Weight *shared_inp, *shared_inp_scale, *shared_inp_bias;
     RouteSpec spec;                   /* bias and K are filled per pass */
     int E, Fe, Fs;
 } Moe;
@@ -61,7 +61,9 @@ static bool bind_experts(Moe *m, Binder *b) {
 static bool bind_shared(Moe *m, const Layer *l, Binder *b) {
     if (m->Fs == 0) return true;
     if (l->spec.shared_gated && (!th_bind_vector(b, "ffn_gate_inp_shexp", ".weight", m->E, 1, 0, &m->shared_inp) ||
-                                 !th_bind_scales(b, "ffn_gate_inp_shexp", 1, &m->shared_inp_scale)))
+                                 !th_bind_scales(b, "ffn_gate_inp_shexp", 1, &m->shared_inp_scale) ||
+                                 !th_bind_vector(b, "ffn_gate_inp_shexp", ".bias", 1, 1, WEIGHT_OPTIONAL,
+                                                 &m->shared_inp_bias)))
         return false;
     return th_bind_linear(b, "ffn_gate_shexp", m->E, m->Fs, 0, &m->shared_gate) &&
            th_bind_linear(b, "ffn_up_shexp", m->E, m->Fs, 0, &m->shared_up) &&
@@ -483,9 +485,9 @@ static bool run_shared(Pass *p, const Moe *m, const Layer *l, float *sum, const 
     }
     if (ok && m->shared_inp) {
         th_route_logits(p, open, th_vector(m->shared_inp), NULL, x, 1, m->E, p->T);
-        float scale = th_scale_of(m->shared_inp_scale, 0);
+        float scale = th_scale_of(m->shared_inp_scale, 0), bias = m->shared_inp_bias ? *th_vector(m->shared_inp_bias) : 0;
         for (int t = 0; t < p->T; t++)
-            p->k->vec.scale(sum + (size_t)t * (size_t)m->E, th_sigmoid(open[t] * scale), m->E);
+            p->k->vec.scale(sum + (size_t)t * (size_t)m->E, th_sigmoid(open[t] * scale + bias), m->E);
     }
     th_scratch_reset(p, mark);
     return ok;
