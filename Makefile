@@ -47,7 +47,7 @@ ARCHS := $(patsubst src/model/arch/%.c,%,$(wildcard src/model/arch/*.c))
 BLOCKS := $(patsubst src/model/block/%.c,%,$(wildcard src/model/block/*.c))
 
 .PHONY: all lib check check-programs clean install help asan tsan fuzz style tests
-all: $(BUILD)/thimble $(BUILD)/libthimble.so
+all: $(BUILD)/thimble $(BUILD)/libthimble.so $(BUILD)/tests/vectors
 lib: $(BUILD)/libthimble.a $(BUILD)/libthimble.so
 
 ISA :=
@@ -113,7 +113,7 @@ $(TEST_BIN): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_LIB_OBJ) $(BUILD)/libth
 	$(Q)$(CC) -pthread $(SAN) $(LDFLAGS) -o $@ $< $(TEST_LIB_OBJ) $(BUILD)/libthimble.a $(TESTS_LIBS) $(ENGINE_LIBS)
 
 $(BUILD)/tests/vectors: $(VECTORS_OBJ) $(TEST_LIB_OBJ) $(BUILD)/libthimble.a
-	$(Q)$(CC) -pthread $(SAN) $(LDFLAGS) -o $@ $(VECTORS_OBJ) $(TEST_LIB_OBJ) $(BUILD)/libthimble.a $(TESTS_LIBS) $(ENGINE_LIBS)
+	$(Q)$(CC) -pthread $(SAN) $(LDFLAGS) -o $@ $(VECTORS_OBJ) $(TEST_LIB_OBJ) $(BUILD)/libthimble.a $(shell $(PKG_CONFIG) --libs jansson) $(ENGINE_LIBS)
 .SECONDARY:
 
 # ---- fuzz targets: tests/fuzz/fuzz_X.c with corpus/X; replayed in `make check`, run by `make fuzz` (clang)
@@ -146,7 +146,7 @@ check: tests $(if $(TOOL_SRC),$(BUILD)/thimble)
 	@BUILD=$(BUILD) THIMBLE=$(BUILD)/thimble sh scripts/run_tests.sh $(TEST_BIN) $(REPLAY_BIN) $(CHECK_SH)
 
 # The parts that need no shell transcripts: for a second compiler and for emulators.
-check-fast: tests
+check-fast: tests $(BUILD)/thimble
 	@BUILD=$(BUILD) sh scripts/run_tests.sh $(TEST_BIN) $(REPLAY_BIN)
 
 # ---- aarch64 beside the native build (scripts/setup_arm64.sh installs what it needs), tests under qemu
@@ -191,7 +191,7 @@ tidy: $(LISTS)
 	@ls $(filter-out src/kernel/x86/% src/kernel/arm/%,$(SRC_ALL)) $(TOOL_SRC) | xargs -P 2 -n 1 sh -c \
 	    'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- $(STD) $(INC) -Itools $(ENGINE_CFLAGS) $(TOOLS_CFLAGS) 2>/dev/null' sh
 
-install: all lib
+install: $(BUILD)/thimble lib
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/thimble $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(BUILD)/thimble $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(BUILD)/libthimble.a $(DESTDIR)$(PREFIX)/lib/

@@ -2,11 +2,11 @@
 # check.sh: what this project tests, on Debian 12: installs what is missing, builds with gcc and clang, runs the tests, also
 # under the address sanitizer, and nearly all of them for aarch64 under qemu. Closing line: N passed, N failed, N skipped.
 # THIMBLE_CHECK="unit asan ..." runs only those stages, THIMBLE_CHECK=all also what does not safely fit half an hour on two
-# slow cores: thread sanitizer, fuzzers, older x86 processors, clang-tidy.
+# slow cores: thread sanitizer, fuzzers, older x86 processors, clang-tidy, and the second law crossed on trained models.
 cd "$(dirname "$0")/.." || exit 1
 . scripts/packages.sh
 stages="${THIMBLE_CHECK:-style unit vectors real install lint clang asan arm64}"
-[ "$stages" = all ] && stages="style unit vectors real install lint clang asan tsan arm64 fuzz x86 tidy"
+[ "$stages" = all ] && stages="style unit vectors real install lint clang asan tsan arm64 fuzz x86 tidy law2"
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 logs=$(mktemp -d) || exit 1
@@ -61,6 +61,7 @@ for stage in $stages; do
     unit) counted "unit, kernel, residency and command-line tests (gcc)" make -s -j"$jobs" check ;;
     vectors)
         if [ -d ../shared/vectors ]; then
+            make -s -j"$jobs" build/tests/vectors
             for kind in quants gguf tokenizers logits arch-logits ops mtp; do
                 counted "vectors $kind" build/tests/vectors "$kind" "../shared/vectors/$kind"
             done
@@ -91,6 +92,7 @@ for stage in $stages; do
             counted "older x86 processors under qemu" make -s x86-old
         else skip "older x86 processors: no qemu-x86_64"; fi
         ;;
+    law2) counted "law 2, crossed in full on a trained model" sh scripts/check_law2.sh ;;
     install) counted "installed library and example" sh scripts/check_install.sh ;;
     lint) if want_extra cppcheck; then plain "cppcheck" make -s cppcheck; else skip "lint: cppcheck not installed"; fi ;;
     tidy) if want_extra clang-tidy; then plain "clang-tidy" make -s tidy; else skip "tidy: clang-tidy not installed"; fi ;;

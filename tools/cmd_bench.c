@@ -119,7 +119,8 @@ static void summarise(Row *r, const ThimbleStats *before, const ThimbleStats *af
            misses = (double)(after->expert_misses - before->expert_misses);
     r->hit_rate = hits + misses > 0 ? hits / (hits + misses) : 0;
     r->bytes_per_token = tokens > 0 ? (double)(after->io_bytes_read - before->io_bytes_read) / tokens : 0;
-    r->reached = r->n_gen && after->limit_decode_tps > 0 ? r->average / after->limit_decode_tps : 0;
+    /* The limit is of the last repetition; a slow one among them cannot make the others pass it. */
+    r->reached = r->n_gen && after->limit_decode_tps > 0 ? fmin(r->average / after->limit_decode_tps, 1) : 0;
     r->peak_rss = after->peak_rss;
 }
 

@@ -24,6 +24,7 @@ typedef struct Chat {
     Ids timeline;
     ThimbleSampler sampler;
     uint64_t generated;
+    double heard_at, first_token_s; /* of the last turn: from its line to the first token of its answer */
 } Chat;
 
 typedef enum Turn { TURN_GO_ON, TURN_END } Turn;
@@ -44,6 +45,7 @@ static void say_full(Chat *c) {
 static bool hear(Chat *c, const char *text, size_t n, int *code) {
     ThimbleError e = {0};
     const size_t before = c->timeline.n;
+    c->heard_at = term_now();
     bool fine = before == 0 || prompt_close_answer(c->model, c->form, &c->timeline, &e);
     fine = fine && prompt_turn(c->cli, c->model, c->form, before == 0, text, n, &c->timeline, &e);
     if (fine && c->timeline.n == before) return false; /* nothing in it */
@@ -63,16 +65,23 @@ static bool hear(Chat *c, const char *text, size_t n, int *code) {
     return false;
 }
 
+/* What the session counts from the model's opening holds the time that the user took to write. */
+static void make_report(Chat *c, Report *r, uint64_t generated) {
+    report_make(r, c->session, generated);
+    r->stats.first_token_s = c->first_token_s;
+    r->seed = c->sampler.seed;
+}
+
 /* Answers; the tokens that were fed back belong to the timeline from now on. */
 static void reply(Chat *c, int *code) {
     Answer a = {0};
     const bool json = c->cli->opt.json;
     generate(c->cli, c->model, c->session, &c->sampler, c->cli->opt.predict, !json, &a);
+    if (a.first_at > 0) c->first_token_s = a.first_at - c->heard_at;
     if (json) {
         Report report;
-        report_make(&report, c->session, c->generated + a.ids.n);
+        make_report(c, &report, c->generated + a.ids.n);
         report.has_seed = true;
-        report.seed = c->sampler.seed;
         report_answer(&c->cli->out, &a, &report);
     } else {
         out_string(&c->cli->out, "\n");
@@ -213,9 +222,8 @@ int cmd_chat(Cli *cli) {
     if (code == EXIT_DONE) {
         code = talk(&c);
         keep_talk(&c.keep, c.session);
-        report_make(&report, c.session, c.generated);
+        make_report(&c, &report, c.generated);
         report.has_seed = c.sampler.temperature > 0;
-        report.seed = c.sampler.seed;
         if (c.generated) report_closing_line(cli, &report);
     }
     lines_close(c.lines);

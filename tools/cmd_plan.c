@@ -40,9 +40,9 @@ static void print_text(Cli *cli, const ThimblePlan *p) {
     for (int i = 0; i < p->n_slot_classes; i++)
         out_printf(out, "  %d expert slots of %s for %d layers\n", p->slot_class[i].count,
                    text_size(p->slot_class[i].bytes, a), p->slot_class[i].layers);
-    if (p->decode_tps > 0)
+    if (p->fits && p->decode_tps > 0)
         out_printf(out, "\nroughly %.3g tok/s decode, %.3g tok/s prefill", p->decode_tps, p->prefill_tps);
-    if (p->expert_bytes) out_printf(out, ", %.0f %% expert hits", 100 * p->hit_rate);
+    if (p->fits && p->expert_bytes) out_printf(out, ", %.0f %% expert hits", 100 * p->hit_rate);
     out_string(out, "\n");
 }
 

@@ -212,6 +212,14 @@ static bool describe(Engine *e, const Kernels *k, const Hparams *hp, Err *err) {
     return describe_types(e, k, err) && describe_vocab(e, err);
 }
 
+static void say_lacking_isa(const Engine *e, unsigned have) {
+    unsigned asked = 0;
+    char names[128];
+    if (!e->options.isa || !th_cpu_parse_isa(e->options.isa, &asked) || !(asked & ~have)) return;
+    th_cpu_isa_names(asked & ~have, names, sizeof names);
+    th_log(&e->options.log, THIMBLE_LOG_NOTICE, "this machine has no %s: %s is used", names, e->isa);
+}
+
 static bool open_file(Engine *e, const char *path, const ThimbleModelOptions *o, ModelOptions *resolved, Err *err) {
     *e = (Engine){0};
     e->opened_at = th_sys_seconds();
@@ -219,6 +227,7 @@ static bool open_file(Engine *e, const char *path, const ThimbleModelOptions *o,
     memcpy(&e->options, o, th_min_size(o->struct_size, sizeof e->options));
     snprintf(e->path, sizeof e->path, "%s", path);
     th_cpu_isa_names(resolved->isa, e->isa, sizeof e->isa);
+    say_lacking_isa(e, resolved->isa);
     resolved->weights.log = &e->options.log;
     resolved->weights.progress = &e->options.progress;
     th_budget_init(&e->budget, resolved->budget > HEADER_ROOM ? resolved->budget : HEADER_ROOM);

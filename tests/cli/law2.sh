@@ -20,7 +20,8 @@ cross() {
         for threads in 1 2; do
             for batch in 1 7 512; do
                 if [ "$LAW2" = full ]; then
-                    for home in auto resident stream paged; do
+                    for home in auto resident mapped stream paged; do
+                        [ $home != mapped ] || [ "${ram#--ram}" = "$ram" ] || continue
                         [ "${ram#--ram}" = "$ram" ] || [ "${ram#--ram=}" -ge "$(floor_of $home)" ] || continue
                         for evict in auto lru lfu; do
                             for ahead in auto on off; do

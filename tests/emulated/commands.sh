@@ -30,6 +30,21 @@ else
     skip "bits as here" "no $NATIVE of this machine"
 fi
 
+# Kernels with larger pages (B61): phones and servers have 16 and 64 KiB.
+case $RUN_UNDER in
+*qemu-aarch64*)
+    model=tests/golden/qwen3moe.gguf
+    scores "$THIMBLE" >"$tmp/want"
+    for page in 16384 65536; do
+        printf '#!/bin/sh\nexec %s -p %s %s "$@"\n' "$RUN_UNDER" $page "$program" >"$tmp/paged"
+        chmod +x "$tmp/paged"
+        for home in resident mapped stream paged; do
+            THIMBLE_HOME=$home scores "$tmp/paged" >"$out"
+            ok "B61 pages of $page bytes, $home" same
+        done
+    done ;;
+esac
+
 vectors=${BUILD:-build}/tests/vectors
 if [ -d "$shared/vectors/quants" ] && [ -x "$vectors" ]; then
     # All blocks; of the logits one case of each kind of layer, and of each family of blocks (VECTORS="..." for others).

@@ -500,6 +500,65 @@ static void quantised_cache(void **state) {
     free(s.reference);
 }
 
+/* ---- all combinations ------------------------------------------------------------------------------------------- */
+
+static int digit(int *number, int base) {
+    int d = *number % base;
+    *number /= base;
+    return d;
+}
+
+/* Number `at` of the combinations of budget, threads, batch and home, with experts of eviction and look-ahead too.
+ * False: past the last one. */
+static bool combine(int at, bool experts, Setting *set) {
+    static const int batches[] = {1, 7, 512}, evicts[] = {THIMBLE_EVICT_AUTO, THIMBLE_EVICT_LRU, THIMBLE_EVICT_LFU},
+                     ahead[] = {THIMBLE_AUTO, THIMBLE_ON, THIMBLE_OFF};
+    static char name[120];
+    *set = (Setting){.name = name, .threads = 1 + digit(&at, 2), .batch = batches[digit(&at, 3)]};
+    set->budget = digit(&at, 3); /* unlimited, the floor, twice the floor */
+    if (experts) set->evict = evicts[digit(&at, 3)], set->lookahead = ahead[digit(&at, 3)];
+    set->home = digit(&at, THIMBLE_HOME_PAGED + 1);
+    snprintf(name, sizeof name, "%g floors, %d threads, batch %d, home %d, evict %d, lookahead %d", set->budget,
+             set->threads, set->batch, set->home, set->evict, set->lookahead);
+    return at == 0;
+}
+
+static void cross(Subject *s, bool experts) {
+    Setting set;
+    int n = 0;
+    for (int at = 0; combine(at, experts, &set); at++) {
+        if (set.home == THIMBLE_HOME_MAPPED && set.budget > 0) continue; /* the page cache keeps no budget */
+        float *all = score(s, &set);
+        if (!s->reference) s->reference = all;
+        for (int row = 0; row < s->n_tokens; row++) compare_row(s, set.name, row, all + (size_t)row * s->n_vocab);
+        if (all != s->reference) free(all);
+        n++;
+    }
+    assert_int_equal(n, (experts ? 9 : 1) * (5 * 18 - 12));
+    free(s->reference);
+}
+
+static void crossed_dense(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen3", m.layers = 3, m.dim = 128, m.heads = 4, m.head_size = 32, m.ff = 512, m.qk_norm = true;
+    m.type = TYPE_Q8_0, m.vocab = 200;
+    Subject s = {0};
+    write_subject(&s, &m, "crossed.gguf", 20);
+    cross(&s, false);
+}
+
+static void crossed_paging(void **state) {
+    (void)state;
+    RandomModel m = RANDOM_MODEL;
+    m.arch = "qwen2moe", m.layers = 3, m.dim = 128, m.heads = 4, m.head_size = 32, m.biases = true, m.type = TYPE_Q8_0;
+    m.experts = 16, m.experts_used = 3, m.expert_ff = 128, m.shared_ff = 128, m.vocab = 200;
+    m.expert_type = m.down_type = TYPE_Q8_0;
+    Subject s = {0};
+    write_subject(&s, &m, "crossed_moe.gguf", 20);
+    cross(&s, true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_parts_stream), cmocka_unit_test(long_past),       cmocka_unit_test(sliding_windows),
@@ -511,7 +570,8 @@ int main(void) {
         cmocka_unit_test(paged_experts),        cmocka_unit_test(grouped_experts), cmocka_unit_test(separate_experts),
         cmocka_unit_test(quantised_cache),
         cmocka_unit_test(latent_attention),     cmocka_unit_test(latent_attention_of_old_files),
-        cmocka_unit_test(delta_attention_of_keys),
+        cmocka_unit_test(delta_attention_of_keys), cmocka_unit_test(crossed_dense),
+        cmocka_unit_test(crossed_paging),
     };
     cmocka_set_test_filter(getenv("LAW2_FILTER")); /* sanitizers have no time for all of it */
     th_scratch_open(&dir);

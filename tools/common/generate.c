@@ -162,6 +162,7 @@ void generate(Cli *cli, ThimbleModel *m, ThimbleSession *s, ThimbleSampler *sm, 
             a->finish = failed(a, FINISH_ERROR);
             break;
         }
+        if (a->first_at <= 0) a->first_at = term_now();
         for (size_t i = 0; i < n && going; i++) going = take_token(&sp, token[i], &stopped);
     }
     fall_silent(&sp, stopped);

@@ -23,6 +23,7 @@ typedef struct Answer {
     Ids ids;   /* every token chosen, an end-of-generation token included */
     Text text; /* only if asked for */
     Finish finish;
+    double first_at; /* term_now() when the first token was there; 0: none was */
     ThimbleError error;
 } Answer;
 

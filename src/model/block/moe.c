@@ -485,7 +485,8 @@ static bool run_shared(Pass *p, const Moe *m, const Layer *l, float *sum, const 
     }
     if (ok && m->shared_inp) {
         th_route_logits(p, open, th_vector(m->shared_inp), NULL, x, 1, m->E, p->T);
-        float scale = th_scale_of(m->shared_inp_scale, 0), bias = m->shared_inp_bias ? *th_vector(m->shared_inp_bias) : 0;
+        float scale = th_scale_of(m->shared_inp_scale, 0);
+        float bias = m->shared_inp_bias ? *th_vector(m->shared_inp_bias) : 0;
         for (int t = 0; t < p->T; t++)
             p->k->vec.scale(sum + (size_t)t * (size_t)m->E, th_sigmoid(open[t] * scale + bias), m->E);
     }
