@@ -227,7 +227,6 @@ static bool open_file(Engine *e, const char *path, const ThimbleModelOptions *o,
     memcpy(&e->options, o, th_min_size(o->struct_size, sizeof e->options));
     snprintf(e->path, sizeof e->path, "%s", path);
     th_cpu_isa_names(resolved->isa, e->isa, sizeof e->isa);
-    say_lacking_isa(e, resolved->isa);
     resolved->weights.log = &e->options.log;
     resolved->weights.progress = &e->options.progress;
     th_budget_init(&e->budget, resolved->budget > HEADER_ROOM ? resolved->budget : HEADER_ROOM);
@@ -394,6 +393,7 @@ static bool open_vocab(Engine *e, Err *err) {
 
 static bool load(Engine *e, const ModelOptions *resolved, Err *err) {
     if (!bind_and_plan(e, resolved, err)) return false;
+    say_lacking_isa(e, resolved->isa);
     if (!e->plan.fits) return refuse(e, err);
     if (e->model.hp.n_expert == 0 && (resolved->experts || resolved->route_bias > 0))
         th_log(&e->options.log, THIMBLE_LOG_NOTICE, "the model has no experts: options for them are without effect");

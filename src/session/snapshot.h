@@ -4,8 +4,8 @@
  *
  * The header has a checksum of its own, the last 8 bytes are that of everything before. A snapshot is bound to its
  * model (a hash over the file's header and tensor directory, the sizes of its shards and a sample of each tensor)
- * and to what changes its numbers: cache and state type, rotary frequencies, lossy options. Not to context, batch, threads,
- * homes, budget: the bytes are the same for all of them. Numbers are in the machine's (little-endian) order.
+ * and to what changes its numbers: cache and state type, rotary frequencies, lossy options. Not to context, batch,
+ * threads, homes, budget: the bytes are the same for all of them. Numbers are in the machine's (little-endian) order.
  *
  * Loading reads twice. The first time nothing of the session is touched: header, binding, sizes, table, tokens and
  * checksum are judged, so that a rejected snapshot leaves the session as it was. The second time bytes go where they

@@ -61,7 +61,7 @@ esac
 try 2 run $scripted --raw A --isa $foreign
 ok "B57 an instruction set that is not here is named, with those that are" said "no $foreign: it has c"
 try 0 run $scripted --raw A -n 1 --isa c,$foreign
-ok "B57 one that is only missing is said" said "this machine has no $foreign"
+ok "B57 one that is only missing is said" said "this machine has no [a-z0-9,]*$foreign"
 try 0 score $moe --tokens 1,2 --slots 1
 ok "slots that had to be raised are said" said "1 expert slots were asked for, [0-9]* are used"
 try 0 score $moe --tokens 1,2 --slots 9999
