@@ -176,12 +176,21 @@ static int talk(Chat *c) {
     Text line = {0};
     char size[32];
     int code = EXIT_DONE;
+    bool leaving = false;
     for (;;) {
         LineKind kind = lines_next(c->lines, &line);
+        if (kind == LINE_INTERRUPTED && lines_interactive(c->lines) && !signals_terminated() && !leaving) {
+            leaving = true; /* once drops the line, twice leaves */
+            signals_forget_interrupt();
+            fputc('\n', stderr); /* the editor's line is still open */
+            term_notice(&c->cli->term, "Ctrl-C again leaves");
+            continue;
+        }
         if (kind == LINE_INTERRUPTED) {
             code = signals_exit_code();
             break;
         }
+        leaving = false;
         if (kind == LINE_FAILED) {
             term_error(&c->cli->term, "standard input cannot be read");
             code = EXIT_IO;
