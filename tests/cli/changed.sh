@@ -3,18 +3,18 @@
 mkfifo "$tmp/fifo"
 trap : PIPE # the program may be gone before the second turn is written
 
-# talk OPTIONS CHANGE: one turn, then the change to $copy, then another turn. Leaves $code.
+# talk OPTIONS CHANGE [MODEL]: one turn, then the change to $copy, then another turn. Leaves $code.
 talk() {
     copy=$tmp/copy.gguf
     rm -f "$copy"
-    cp $scripted "$copy" && chmod u+w "$copy"
+    cp "${3:-$scripted}" "$copy" && chmod u+w "$copy"
     : >"$out" : >"$err"
     "$THIMBLE" chat "$copy" --temp 0 -n 3 $1 <"$tmp/fifo" >"$out" 2>"$err" &
     pid=$!
     exec 3>"$tmp/fifo"
     echo one >&3
     for i in $(seq 400); do
-        is_out ABC && break
+        [ "$(wc -l <"$out")" -gt 0 ] && break
         sleep 0.05
     done
     eval "$2"
@@ -42,6 +42,22 @@ ok "with a sentence" said "^thimble: .*copy.gguf"
 talk "--home stream" 'sleep 0.02; LC_ALL=C tr "\000" "\001" <$scripted | dd of="$copy" conv=notrunc 2>/dev/null'
 ok "a streamed file rewritten in place is exit 5" [ $code -eq 5 ]
 ok "never a mix" [ "$(cat "$out")" = ABC ]
+# Experts that are read when they are asked for: never those of another file, never a signal.
+tale=$shared/models/tale-moe-13m-Q8_0.gguf
+if [ -f "$tale" ]; then
+    paged="--home paged --slots 8 --draft off"
+    talk "$paged" ':' "$tale"
+    cp "$out" "$tmp/told"
+    ok "paged: two turns" [ $code -eq 0 ]
+    talk "$paged" 'cp "$tale" "$tmp/new.gguf"; mv -f "$tmp/new.gguf" "$copy"' "$tale"
+    ok "paged: a file that is replaced stays readable" cmp -s "$tmp/told" "$out"
+    talk "$paged" ': >"$copy"' "$tale"
+    ok "a paged file cut short is exit 5" [ $code -eq 5 ]
+    ok "with a sentence" said "^thimble: .*copy.gguf"
+    talk "$paged" 'sleep 0.02; dd if=/dev/zero of="$copy" bs=64k count=100 seek=50 conv=notrunc 2>/dev/null' "$tale"
+    ok "a paged file rewritten in place is exit 5" [ $code -eq 5 ]
+    ok "and nothing of the other file is told" [ "$(head -n 1 "$out")" = "$(head -n 1 "$tmp/told")" -a "$(wc -l <"$out")" -le 2 ]
+else skip "B53 paged experts" "no $tale"; fi
 
 (
     ulimit -f 1
