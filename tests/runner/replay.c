@@ -1,4 +1,5 @@
-/* replay.c: see replay.h. One thread, binary32 cache, context 256 (it decides between the factors of longrope). */
+/* replay.c: see replay.h. Binary32 cache; context 256, as the oracle's was (it decides between the factors of longrope),
+ * or what a longer case needs. */
 #include "runner/replay.h"
 
 #include <dirent.h>
@@ -18,7 +19,18 @@ static bool has_architecture(const char *name) {
     return false;
 }
 
-int replay_open(Replay *r, const char *path) {
+/* Of all arrays of integers, the most there are in one. */
+static int longest_ids(json_t *j) {
+    int n = (int)json_array_size(j), longest = 0;
+    const char *key;
+    json_t *value;
+    if (n > 0 && json_is_integer(json_array_get(j, 0))) return n;
+    for (int i = 0; i < n; i++) longest = th_max_int(longest, longest_ids(json_array_get(j, (size_t)i)));
+    json_object_foreach(j, key, value) longest = th_max_int(longest, longest_ids(value));
+    return longest;
+}
+
+int replay_open(Replay *r, const char *path, json_t *expect) {
     ThimbleError e = {0};
     ThimbleModelOptions o;
     *r = (Replay){0};
@@ -33,7 +45,7 @@ int replay_open(Replay *r, const char *path) {
         if (!known) return 0;
     }
     o.load = THIMBLE_LOAD_ALL;
-    o.context = 256;
+    o.context = th_max_int(256, 2 * longest_ids(expect)); /* a prompt, and what is fed after it */
     o.cache_type = THIMBLE_CACHE_F32;
     if (thimble_model_open(&r->model, path, &o, &e) != THIMBLE_OK ||
         thimble_session_open(&r->session, r->model, NULL, &e) != THIMBLE_OK) {
@@ -114,7 +126,7 @@ bool replay_cases(const char *dir, Tally *t, ReplayCase *judge) {
             Replay r;
             found++;
             snprintf(path, sizeof path, "%s/%s/model.gguf", dir, names[i]->d_name);
-            int ready = replay_open(&r, path);
+            int ready = replay_open(&r, path, expect);
             if (ready > 0) judge(t, names[i]->d_name, &r, expect);
             else if (ready == 0) tally_skip(t, "%s: %s is not in this build", names[i]->d_name, r.why);
             else tally_fail(t, "%s: %s", names[i]->d_name, r.why);

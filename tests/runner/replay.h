@@ -16,7 +16,7 @@ typedef struct Replay {
 } Replay;
 
 /* 1: ready; 0: this build does not have the architecture (why says which); -1: failed. */
-int replay_open(Replay *r, const char *path);
+int replay_open(Replay *r, const char *path, json_t *expect);
 void replay_close(Replay *r);
 bool replay_restart(Replay *r);
 bool replay_feed(Replay *r, const int32_t *tokens, size_t n); /* fills logp */
