@@ -1,5 +1,5 @@
-/* replay.c: see replay.h. Binary32 cache; context 256, as the oracle's was (it decides between the factors of longrope),
- * or what a longer case needs. */
+/* replay.c: see replay.h. Binary32 cache; context 256, as the oracle's was (it decides between the factors of
+ * longrope), or what a longer case needs. */
 #include "runner/replay.h"
 
 #include <dirent.h>
