@@ -89,7 +89,7 @@ for stage in $stages; do
         ;;
     x86)
         if [ "$(uname -m)" = x86_64 ] && want_extra qemu-user; then
-            counted "older x86 processors under qemu" make -s x86-old
+            counted "older x86 processors under qemu" make -s -j"$jobs" x86-old
         else skip "older x86 processors: no qemu-x86_64"; fi
         ;;
     law2) counted "law 2, crossed in full on a trained model" sh scripts/check_law2.sh ;;
