@@ -25,6 +25,9 @@ try 0 run $m --raw --temp 0 A -n 3 --ram $floor --json
 ok "the floor itself runs" printed '"text":"BCD"'
 for verb in chat score bench; do try 4 $verb $m --ram $((floor - 1)) $([ $verb = score ] && echo --tokens 1); done
 
+try 4 plan $m --ram $((floor - 1))
+ok "no speed is foretold for what does not fit" [ "$(grep -c roughly "$out")" -eq 0 ]
+
 # Texts and ids are in the budget too: a file of them that is too long for it is refused as such.
 yes 1 | head -c $((floor / 16)) >"$tmp/ids"
 try 4 score $m --tokens @"$tmp/ids" --ram $floor

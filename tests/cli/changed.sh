@@ -42,6 +42,7 @@ ok "with a sentence" said "^thimble: .*copy.gguf"
 talk "--home stream" 'sleep 0.02; LC_ALL=C tr "\000" "\001" <$scripted | dd of="$copy" conv=notrunc 2>/dev/null'
 ok "a streamed file rewritten in place is exit 5" [ $code -eq 5 ]
 ok "never a mix" [ "$(cat "$out")" = ABC ]
+
 # Experts that are read when they are asked for: never those of another file, never a signal.
 tale=$shared/models/tale-moe-13m-Q8_0.gguf
 if [ -f "$tale" ]; then

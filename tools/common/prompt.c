@@ -15,9 +15,10 @@ size_t prompt_most(const Cli *cli, unsigned share) {
     return cli->opt.ram && cli->opt.ram / share < TEXT_FILE_MAX ? (size_t)(cli->opt.ram / share) : TEXT_FILE_MAX;
 }
 
-/* A file that was not read: it failed, the user stopped it, or it is longer than the budget allows. */
-static int refuse_file(Cli *cli, bool too_long, const char *why) {
+/* A file that was not read: it failed, the user stopped it, or (errno) it is longer than the budget allows. */
+static int refuse_file(Cli *cli, size_t most, const char *why) {
     char ram[32];
+    bool too_long = errno == EFBIG && most < TEXT_FILE_MAX;
     if (signals_stop()) return signals_exit_code();
     if (too_long)
         term_error(&cli->term, "%s: with its tokens it does not fit the budget of %s", why,
@@ -32,7 +33,7 @@ static int read_file(Cli *cli, Text *text, const char *path) {
     const size_t most = prompt_most(cli, TEXT_SHARE);
     if (text_read_file(text, path, most, why, sizeof why))
         return load_charge(cli, TEXT_SHARE * (uint64_t)text->n, "the text and its tokens");
-    return refuse_file(cli, errno == EFBIG && most < TEXT_FILE_MAX, why);
+    return refuse_file(cli, most, why);
 }
 
 int prompt_ids(Cli *cli, const char *text, const char *option, Ids *ids) {
@@ -40,7 +41,7 @@ int prompt_ids(Cli *cli, const char *text, const char *option, Ids *ids) {
     const size_t most = prompt_most(cli, IDS_SHARE);
     bool io;
     if (ids_parse(ids, text, most, &io, why, sizeof why)) return EXIT_DONE;
-    if (io) return refuse_file(cli, errno == EFBIG && most < TEXT_FILE_MAX, why);
+    if (io) return refuse_file(cli, most, why);
     return usage_error(cli, "%s%s", option, why);
 }
 
